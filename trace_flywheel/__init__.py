@@ -1,0 +1,1 @@
+"""trace-flywheel: finished agent runs in, trustworthy training data out."""

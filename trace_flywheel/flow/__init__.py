@@ -1,0 +1,1 @@
+"""Floor 4: ingest, curate, publish: the three movements. No Dagster."""

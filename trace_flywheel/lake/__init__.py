@@ -1,0 +1,1 @@
+"""Floor 3: where partitions and dataset versions rest."""

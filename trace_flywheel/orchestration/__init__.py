@@ -1,0 +1,1 @@
+"""Floor 5: Dagster around the flow. Thin."""

@@ -1,0 +1,1 @@
+"""Floor 1: what flows. Frozen records that import nothing else of the project."""

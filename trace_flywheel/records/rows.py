@@ -1,0 +1,77 @@
+"""What a dataset holds: SFT rows, preference pairs and RL rollouts, each with its provenance.
+
+`row_id` is a hash of what a trainer learns from (messages, tools, masks), so the same content has the same id in every
+run and version. Every row names the runs, traces and graders it came from; a row without them cannot be built.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from trace_flywheel.records.canonical import content_id
+from trace_flywheel.records.message import Message, Tool
+
+RowKind = Literal["sft", "correction", "masked", "pair", "rl"]
+
+
+class Provenance(msgspec.Struct, frozen=True):
+    """Where a row came from and what was done to it. One line of `provenance.parquet`."""
+
+    row_id: str
+    kind: RowKind
+    task_id: str
+    run_id: str
+    trace_ids: tuple[str, ...]
+    """One; of a pair: chosen, rejected."""
+    grader: str | None = None
+    grader_version: str | None = None
+    rewards: tuple[float | None, ...] = ()
+    """In the order of `trace_ids`."""
+    source: tuple[str, ...] = ()
+    """`path#sha256` of each trace's file."""
+    corrected_by: str | None = None
+    masked_steps: int = 0
+    delta: float | None = None
+    rejected_is_min: bool | None = None
+    group_id: str | None = None
+    rejected_run_id: str | None = None
+    """Of a pair whose members come from two runs."""
+    transforms: tuple[str, ...] = ()
+    """What changed the text since the source, in order (`redacted`, `corrected`, `masked`)."""
+
+
+class SftRow(msgspec.Struct, frozen=True):
+    """One supervised conversation; `train_on` on assistant messages says what is learned."""
+
+    row_id: str
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...]
+    provenance: Provenance
+
+
+class PreferencePair(msgspec.Struct, frozen=True):
+    """A shared prompt and two answers to it, as message lists."""
+
+    row_id: str
+    prompt: tuple[Message, ...]
+    chosen: tuple[Message, ...]
+    rejected: tuple[Message, ...]
+    tools: tuple[Tool, ...]
+    provenance: Provenance
+
+
+class RlRow(msgspec.Struct, frozen=True):
+    """A whole rollout with its reward and its group's advantage (None where the group cannot give one)."""
+
+    row_id: str
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...]
+    reward: float | None
+    advantage: float | None
+    group: dict[str, Any]
+    provenance: Provenance
+
+
+def row_id_of(*parts: Any) -> str:
+    """The content hash of a row. Parts are messages, tools or tuples of them, in a fixed order."""
+    return content_id([msgspec.to_builtins(part) for part in parts])

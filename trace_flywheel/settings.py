@@ -1,0 +1,269 @@
+"""Floor 1: one typed settings tree; the same fields come from `flywheel.toml`, the environment, code and Dagster.
+
+Order, first wins: values given in code (the CLI's flags, Dagster's launchpad), `FLYWHEEL_SECTION__FIELD` in the
+environment, the toml file (`--config`, `FLYWHEEL_CONFIG`, else `flywheel.toml` in the working folder), the default.
+Relative paths are relative to the toml file's folder, else to the working folder. An unknown key is an error: a
+misspelt setting never passes silently. Each field says its unit and, where it is a number, why that number.
+
+Only what changes bytes enters `Settings.hashed()`; workers, ports and paths never do.
+"""
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+LAYOUTS = Literal["messages", "prime-sft", "trl-sft", "trl-dpo"]
+GROUP_KEYS = Literal["task", "task_digest", "agent", "model", "policy_version", "job"]
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used. The text names the field, the fault and where it was set."""
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Ingest(Section):
+    quiet_seconds: float = Field(10.0, ge=0)
+    """Seconds without a change before a folder without a job-level marker counts as finished (sensors only)."""
+    max_line_mb: float = Field(64.0, gt=0)
+    """MB of one JSON line or document; a longer one is dropped as `line_too_long`, never read into memory whole."""
+    workers: int = Field(0, ge=0)
+    """Processes that read; 0 means one per core."""
+    quarantine_after: PositiveInt = 3
+    """Failed tries after which a folder is left alone until it changes."""
+
+
+class Grading(Section):
+    pass_reward: float = 1.0
+    """Least reward that counts as a pass where the verifier writes no verdict (BenchFlow, Harbor)."""
+    verdict_map: dict[str, Literal["pass", "fail"]] = Field(default_factory=dict)
+    """Other spellings of a verdict; without an entry they are `no_verdict`."""
+    ungraded: dict[str, Literal["accept", "needs_grading"]] = Field(default_factory=lambda: {"atraj": "accept"})
+    """By source format: take rollouts without a verdict into SFT, marked, or route them back."""
+
+
+class Goldens(Section):
+    paths: tuple[Path, ...] = ()
+    """Golden files beside those found in an eval layout (`eval/goldens.jsonl` above a run)."""
+    overlap: float = Field(0.5, gt=0, le=1)
+    """Share of a golden statement's 8-token n-grams that makes a rollout a near-duplicate of it."""
+
+
+class Groups(Section):
+    by: tuple[GROUP_KEYS, ...] = ("task", "task_digest", "agent", "model", "policy_version")
+    """What the members of a group share."""
+    normalisation: Literal["grpo", "loo"] = "grpo"
+    eps: float = Field(1e-4, ge=0)
+    """Added to the standard deviation; BenchFlow's and TRL's value."""
+    unscored: Literal["withhold", "exclude"] = "withhold"
+    """A member without a score withholds the group's advantages, or is left out of them."""
+
+
+class Selection(Section):
+    keep_fraction: float = Field(0.25, gt=0, le=1)
+    """Share of a task's passing rollouts that is kept, best reward first; rounded up, so never none."""
+    max_per_task: PositiveInt = 4
+    """Rows of one task after near-duplicate removal; corrections do not count."""
+
+
+class Pairs(Section):
+    rule: Literal["mu-2sigma", "mu-sigma", "max-min"] = "mu-2sigma"
+    """Where in the reward distribution the rejected member is sought, among failing rollouts."""
+    min_group: int = Field(4, ge=2)
+    """Scored members below which a group gives no pair."""
+    per_task: PositiveInt = 1
+    keep: PositiveInt | Literal["all"] = "all"
+    """Pairs kept by delta over the whole candidate set."""
+
+
+class Dedup(Section):
+    threshold: float = Field(0.85, gt=0, le=1)
+    """Jaccard of word 5-shingles from which two rows are near-duplicates; exact, not estimated."""
+
+
+class Redaction(Section):
+    pii: Literal["standard", "all", "none"] = "standard"
+    """Which personal data goes beside the secrets, which always go."""
+    supervise_placeholders: Literal["mask", "keep"] = "mask"
+    """A supervised turn that would teach a placeholder is masked, or kept as a target."""
+
+
+class Mix(Section):
+    column: str = "depth"
+    target: dict[str, float] = Field(default_factory=lambda: {"single": 0.3, "multi": 0.5, "comparison": 0.2})
+    """Shares of the targeted classes; they are divided by their sum. Untargeted ones keep their natural share."""
+    shortage: Literal["shrink", "fail"] = "shrink"
+    """When a class has too few rows: the largest set that holds the target, or no set."""
+
+    @field_validator("target")
+    @classmethod
+    def _positive(cls, value: dict[str, float]) -> dict[str, float]:
+        if not value or any(v < 0 for v in value.values()) or sum(value.values()) <= 0:
+            raise ValueError("shares must be zero or more and at least one above zero")
+        return value
+
+
+class Versions(Section):
+    keep: PositiveInt = 10
+    """Dataset versions kept; older ones are removed after a publication."""
+
+
+class Lake(Section):
+    keep_raw: bool = True
+    """Keep raw text in `graded_traces`; off, only its scalars, and the source folder is read again when needed."""
+
+
+class Automation(Section):
+    start: bool = False
+    """Ship sensors and schedule switched on."""
+
+
+class Recipe(Section):
+    """One more dataset family `NAME_sft`, `NAME_dpo`, `NAME_mix` from the same index. Absent fields follow the tree."""
+
+    sources: tuple[str, ...] = ()
+    """Source formats that take part; empty means all. The same for the next three."""
+    agents: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
+    selection: Selection | None = None
+    pairs: Pairs | None = None
+    mix: Mix | None = None
+    layouts: tuple[LAYOUTS, ...] | None = None
+
+
+class Settings(BaseSettings):
+    """The tree. Build it with `load_settings`, which turns faults into `SettingsError`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="FLYWHEEL_", env_nested_delimiter="__", extra="ignore", frozen=True, use_attribute_docstrings=True
+    )
+
+    roots: tuple[Path, ...] = ()
+    """Folders that hold job folders, at any depth."""
+    home: Path = Path(".flywheel")
+    """Where lake, datasets and Dagster's own storage rest."""
+    ingest: Ingest = Ingest()
+    grading: Grading = Grading()
+    goldens: Goldens = Goldens()
+    corpora: tuple[Path, ...] = ()
+    """Training data that exists already: rows near one of it are dropped."""
+    corrections: tuple[Path, ...] = ()
+    """Files of corrections, one JSON object a line: `{trace_id, run_id?, content, corrected_by, turn?}`."""
+    groups: Groups = Groups()
+    selection: Selection = Selection()
+    pairs: Pairs = Pairs()
+    dedup: Dedup = Dedup()
+    redaction: Redaction = Redaction()
+    mix: Mix = Mix()
+    layouts: tuple[LAYOUTS, ...] = ("messages", "prime-sft", "trl-sft", "trl-dpo")
+    """Layouts that every dataset is published in, where they fit its rows."""
+    versions: Versions = Versions()
+    lake: Lake = Lake()
+    automation: Automation = Automation()
+    datasets: dict[str, Recipe] = Field(default_factory=dict)
+    seed: int = 42
+    """Breaks ties and orders the mix, together with content hashes."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, _TomlSource(settings_cls)
+
+    def hashed(self) -> dict[str, Any]:
+        """The settings that change bytes, as plain data: what a dataset version's id and its card hold."""
+        tree = self.model_dump(mode="json")
+        for name in ("roots", "home", "ingest", "versions", "automation", "lake", "datasets", "corpora", "corrections"):
+            tree.pop(name)
+        tree["goldens"].pop("paths")
+        return tree
+
+
+RECIPE_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
+DEFAULT_RECIPE_NAMES = frozenset({"sft", "dpo", "rl", "balanced"})
+
+
+class _TomlSource(PydanticBaseSettingsSource):
+    """Reads the toml file named by `load_settings`; relative paths become absolute against its folder."""
+
+    file: Path | None = None
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        raise NotImplementedError  # pragma: no cover - pydantic-settings calls __call__ only
+
+    def __call__(self) -> dict[str, Any]:
+        if self.file is None:
+            return {}
+        tree = tomllib.loads(self.file.read_text("utf-8"))
+        unknown = sorted(set(tree) - set(Settings.model_fields))
+        if unknown:
+            raise SettingsError(
+                f"{self.file}: unknown setting {unknown[0]!r}; known: {', '.join(Settings.model_fields)}"
+            )
+        base = self.file.resolve().parent
+        if isinstance(tree.get("goldens"), dict) and "paths" in tree["goldens"]:
+            tree["goldens"]["paths"] = _absolute(tree["goldens"]["paths"], base)
+        for name in ("roots", "corpora", "corrections", "home"):
+            if name in tree:
+                tree[name] = _absolute(tree[name], base)
+        return tree
+
+
+def _absolute(value: Any, base: Path) -> Any:
+    if isinstance(value, list):
+        return [_absolute(v, base) for v in value]
+    return str(base / value) if isinstance(value, str) else value
+
+
+def config_file(explicit: Path | None = None) -> Path | None:
+    """The toml file in force: the explicit one, `FLYWHEEL_CONFIG`, else `flywheel.toml` here if it exists."""
+    if explicit is None and (named := os.environ.get("FLYWHEEL_CONFIG")):
+        explicit = Path(named)
+    if explicit is not None:
+        if not explicit.is_file():
+            raise SettingsError(f"{explicit}: no such settings file; give another with --config or FLYWHEEL_CONFIG")
+        return explicit
+    here = Path("flywheel.toml")
+    return here if here.is_file() else None
+
+
+def load_settings(config: Path | None = None, **values: Any) -> Settings:
+    """The settings in force. `values` (nested plain data) win over everything.
+
+    Raises `SettingsError` with the field, the fault and the place for an unreadable file or an invalid value.
+    """
+    file = config_file(config)
+    _TomlSource.file = file
+    try:
+        settings = Settings(**values)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file}: not valid TOML: {error}") from None
+    except (UnicodeDecodeError, OSError) as error:
+        raise SettingsError(f"{file}: cannot be read: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        where = file or "environment or flags"
+        raise SettingsError(f"{where}: {field}: {first['msg']} (got {first.get('input')!r:.80})") from None
+    finally:
+        _TomlSource.file = None
+    for name in settings.datasets:
+        if not RECIPE_NAME.fullmatch(name) or name in DEFAULT_RECIPE_NAMES:
+            raise SettingsError(
+                f"datasets.{name}: a recipe's name is lower-case letters, digits and _, and not one of "
+                f"{', '.join(sorted(DEFAULT_RECIPE_NAMES))}"
+            )
+    return settings

@@ -1,0 +1,1 @@
+"""Floor 2: job folders to rollouts. One format one file."""

@@ -1,0 +1,1 @@
+"""One message dialect one file: provider JSON to canonical messages."""

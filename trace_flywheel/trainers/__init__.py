@@ -1,0 +1,1 @@
+"""Floor 2: rows to trainer layouts. One trainer one file."""
