@@ -45,7 +45,7 @@ class Grading(Section):
     """Least reward that counts as a pass where the verifier writes no verdict (BenchFlow, Harbor)."""
     verdict_map: dict[str, Literal["pass", "fail"]] = Field(default_factory=dict)
     """Other spellings of a verdict; without an entry they are `no_verdict`."""
-    ungraded: dict[str, Literal["accept", "needs_grading"]] = Field(default_factory=lambda: {"atraj": "accept"})
+    ungraded: dict[str, Literal["accept", "needs_grading"]] = {"atraj": "accept"}
     """By source format: take rollouts without a verdict into SFT, marked, or route them back."""
 
 

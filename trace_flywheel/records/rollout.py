@@ -115,6 +115,11 @@ class Rollout(msgspec.Struct, frozen=True, omit_defaults=True):
     source_run_id: str | None = None
     """What the data calls its run; compared with the last component of `run_id`."""
 
+    redactions: dict[str, int] | None = None
+    """Findings replaced, by rule. None before redaction."""
+    tokens_removed: bool = False
+    """Token ids or logprobs were taken out because they spell redacted text: no longer training-grade."""
+
     error: RolloutError | None = None
     token_usage: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None

@@ -1,0 +1,49 @@
+"""How a step of curation answers: a table of drops, everything else is kept.
+
+A million drops are four columns, not a million objects: `row` (position in the index frame), `stage`, `reason` and
+`evidence` (JSON text). A row is dropped at most once; the first stage that drops it decides.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pandas as pd
+
+from trace_flywheel.records.fate import REASONS, Stage
+
+COLUMNS = ("row", "stage", "reason", "evidence")
+
+
+def drops(
+    stage: Stage, rows: Sequence[int] | np.ndarray, reasons: str | Sequence[str], evidence: Sequence[dict[str, Any]]
+) -> pd.DataFrame:
+    """The drops of one stage. `reasons` is one for all rows or one each; an unknown reason raises."""
+    positions = np.asarray(rows, dtype=np.int64)
+    listed = [reasons] * len(positions) if isinstance(reasons, str) else list(reasons)
+    unknown = set(listed) - set(REASONS[stage])
+    if unknown:
+        raise ValueError(f"{sorted(unknown)} are no reasons of stage {stage}")
+    return pd.DataFrame(
+        {
+            "row": positions,
+            "stage": [str(stage)] * len(positions),
+            "reason": listed,
+            "evidence": [orjson.dumps(e, option=orjson.OPT_SORT_KEYS).decode() for e in evidence],
+        },
+        columns=list(COLUMNS),
+    )
+
+
+def no_drops() -> pd.DataFrame:
+    """An answer that keeps everything."""
+    return pd.DataFrame({"row": np.zeros(0, dtype=np.int64), "stage": [], "reason": [], "evidence": []})
+
+
+def kept(n: int, *answers: pd.DataFrame) -> np.ndarray:
+    """Mask of the `n` rows that no answer dropped."""
+    mask = np.ones(n, dtype=bool)
+    for answer in answers:
+        mask[answer["row"].to_numpy(dtype=np.int64)] = False
+    return mask
