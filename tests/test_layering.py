@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "trace_flywheel"
 FLOOR = {
-    "records": 1,
+    "records": 0,  # below settings, whose error is one of the records'
     "settings": 1,
     "sources": 2,
     "redaction": 2,

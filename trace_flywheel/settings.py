@@ -17,11 +17,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from trace_flywheel.records.errors import FlywheelError
+
 LAYOUTS = Literal["messages", "prime-sft", "trl-sft", "trl-dpo"]
 GROUP_KEYS = Literal["task", "task_digest", "agent", "model", "policy_version", "job"]
 
 
-class SettingsError(ValueError):
+class SettingsError(FlywheelError, ValueError):
     """A setting that cannot be used. The text names the field, the fault and where it was set."""
 
 

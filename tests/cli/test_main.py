@@ -1,0 +1,75 @@
+"""The command table: fast help, exit codes, one line for a user's error."""
+
+import inspect
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from trace_flywheel.cli import main as cli
+from trace_flywheel.records.errors import FlywheelError
+
+WRITTEN = [name for name in cli.COMMANDS if find_spec(f"trace_flywheel.cli.{name.replace('-', '_')}")]
+
+
+def test_help_lists_every_command_with_its_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert cli.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for name, line in cli.COMMANDS.items():
+        assert name in shown
+        assert line in shown
+
+
+def test_help_imports_no_command_and_nothing_heavy() -> None:
+    code = (
+        "import sys; from trace_flywheel.cli.main import main, COMMANDS; main(['--help']);"
+        "heavy = {'dagster', 'pandas', 'numba', 'pyarrow', 'sklearn', 'pydantic'} & set(sys.modules);"
+        "own = [n for n in COMMANDS if 'trace_flywheel.cli.' + n in sys.modules];"
+        "sys.exit(f'imported: {heavy} {own}' if heavy or own else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("argv", [["nope"], ["--nope"], []], ids=["command", "option", "nothing"])
+def test_wrong_usage_exits_2(argv: list[str]) -> None:
+    assert cli.main(argv) == 2
+
+
+def test_a_users_error_is_one_line_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refresh() -> None:
+        raise FlywheelError("runs/:\n no such folder; give another with --root")
+
+    monkeypatch.setattr(cli, "import_of", lambda name: refresh)
+    assert cli.main(["refresh"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err == "flywheel: runs/: no such folder; give another with --root\n"
+    assert captured.out == ""
+
+
+def test_an_unreadable_file_is_one_line_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "import_of", lambda name: lambda: Path("/nowhere/at/all").read_bytes())
+    assert cli.main(["refresh"]) == 1
+    assert capsys.readouterr().err == "flywheel: /nowhere/at/all: No such file or directory\n"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_each_command_has_a_help_page_and_documented_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([name, "--help"]) == 0
+    assert cli.COMMANDS[name].split(".")[0].split()[0] in capsys.readouterr().out
+    for parameter in inspect.signature(cli.import_of(name)).parameters.values():
+        assert getattr(parameter.annotation, "__metadata__", None), f"{name}: {parameter.name} is undocumented"

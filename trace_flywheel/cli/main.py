@@ -1,0 +1,106 @@
+"""The `flywheel` command: a table of commands, each in a module of its own that is imported only when it runs.
+
+Command `NAME` is the function `NAME` of `trace_flywheel.cli.NAME` (dashes become underscores), with typer's
+annotations. Help of the whole reads the table alone, so it is fast and imports none of them.
+
+Exit codes: 0 done, 1 failed (one line on stderr), 2 wrong usage (nothing read, nothing written), 130 interrupted.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from trace_flywheel.records.errors import FlywheelError
+
+COMMANDS = {
+    "demo": "Write the sample job folders, run the whole flow in Dagster, and show the funnel.",
+    "refresh": "One headless pass: discover, ingest what is new or changed, curate, publish.",
+    "ui": "Dagster's UI and daemon on 127.0.0.1, with the same home.",
+    "sources": "What would be read below a folder: format, runs, rollouts, problems. Writes nothing.",
+    "convert": "Job folders to one trainer file.",
+    "validate": "Check a trainer file; name all faults, each with its line.",
+    "datasets": "Dataset versions: rows, date, size, path, card.",
+    "export": "A dataset version in a trainer's layout.",
+    "ledger": "The funnel of a dataset: in, kept, dropped by stage and reason.",
+    "why": "One rollout's fate in every dataset, with the evidence.",
+    "doctor": "Environment, lake, schemas, what is off and how to mend it.",
+}
+
+
+class LazyGroup(TyperGroup):
+    """Lists the table; imports a command's module when the command line names it."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name else command, rest
+
+
+def load(name: str) -> Any:
+    """The command `name`, with its module imported."""
+    one = typer.Typer(add_completion=False)
+    one.command(name, help=COMMANDS[name])(import_of(name))
+    return typer.main.get_command(one)
+
+
+def import_of(name: str) -> Callable[..., Any]:
+    module = name.replace("-", "_")
+    function: Callable[..., Any] = getattr(importlib.import_module(f"trace_flywheel.cli.{module}"), module)
+    return function
+
+
+def print_version(value: bool) -> None:
+    if value:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(version("trace-flywheel"))
+        except PackageNotFoundError:  # run from a checkout that is not installed
+            print("checkout")
+        raise typer.Exit
+
+
+app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
+
+
+@app.callback()
+def flywheel(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Finished agent runs in, trustworthy training data out, with lineage from every row to its run and trace."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line (default: the process's own arguments) and return its exit code."""
+    try:
+        typer.main.get_command(app).main(args=argv, prog_name="flywheel")
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else 0
+    except FlywheelError as error:
+        return fail(str(error))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return fail(f"{error.filename}: {error.strerror}")
+    return 0
+
+
+def fail(text: str) -> int:
+    """Print the one line of a user's error and return its exit code."""
+    print(f"flywheel: {' '.join(text.split())}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+"""What the user can mend: an error whose text is one line that says what, where and what to do."""
+
+
+class FlywheelError(Exception):
+    """A request that cannot be served. The command line prints its text and exits 1; it is never a traceback."""
