@@ -56,10 +56,16 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 class Reader(Protocol):
+    """One per format, found as `READER` in its module. `precedence`: the smaller one is asked first."""
+
     format: str
+    precedence: int
 
     def claims(self, folder: Folder) -> bool:
-        """Whether this folder is a run of this format. Looks at names first and opens as few files as it can."""
+        """Whether this folder is a run of this format. Looks at names first and opens as few files as it can.
+
+        A path that is one file is asked for as a folder that holds this file only; the run's `path` is then the file.
+        """
         ...
 
     def finished(self, folder: Folder) -> bool:

@@ -1,0 +1,216 @@
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_flywheel.records.fate import Drop
+from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.sources import registry
+from trace_flywheel.sources.discover import (
+    RootError,
+    discover,
+    fingerprint,
+    newest_change,
+    path_of,
+    read_unit,
+    run_id_of,
+    units,
+)
+from trace_flywheel.sources.reader import Folder, ReadOptions, Run, Unit
+
+
+class MarkReader:
+    """Claims folders that hold a file `mark`; one unit, which reading breaks on."""
+
+    format = "mark"
+    precedence = 5
+
+    def claims(self, folder: Folder) -> bool:
+        return "mark" in folder.files
+
+    def finished(self, folder: Folder) -> bool:
+        return "done" in folder.files
+
+    def units(self, run: Run) -> Sequence[Unit]:
+        return (Unit(run.path / "mark", "mark", 1),)
+
+    def read(self, run: Run, unit: Unit, options: ReadOptions) -> Iterator[Rollout | Drop]:
+        raise KeyError("unforeseen")
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _mark_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "READERS", (MarkReader(), *registry.READERS))
+
+
+def mark(folder: Path, *more: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("mark", *more):
+        (folder / name).write_text("x")
+    return folder
+
+
+def ids(*roots: Path) -> list[str]:
+    return [run.run_id for run in discover(roots).runs]
+
+
+def test_runs_are_found_at_any_depth_and_owned_whole(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    mark(jobs / "b" / "deep" / "run", "done")
+    mark(jobs / "a")
+    mark(jobs / "a" / "nested")
+    mark(jobs / ".hidden")
+    found = discover([jobs])
+    assert [(r.run_id, r.finished) for r in found.runs] == [("jobs/a", False), ("jobs/b/deep/run", True)]
+    assert found.problems == ()
+
+
+def test_a_root_that_is_a_run_is_called_by_its_label(tmp_path: Path) -> None:
+    assert ids(mark(tmp_path / "only")) == ["only"]
+
+
+def test_a_relative_root_has_its_real_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark(tmp_path / "jobs" / "a")
+    monkeypatch.chdir(tmp_path / "jobs" / "a")
+    assert ids(Path()) == ["a"]
+    assert ids(Path("..")) == ["jobs/a"]
+
+
+def test_links_are_not_entered_and_loops_do_no_harm(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    mark(jobs / "a")
+    mark(tmp_path / "elsewhere")
+    (jobs / "loop").symlink_to(jobs)
+    (jobs / "out").symlink_to(tmp_path / "elsewhere")
+    assert ids(jobs) == ["jobs/a"]
+
+
+def test_a_root_inside_another_gives_no_run_twice(tmp_path: Path) -> None:
+    mark(tmp_path / "jobs" / "team" / "a")
+    expected = ["jobs/team/a"]
+    assert ids(tmp_path / "jobs", tmp_path / "jobs" / "team") == expected
+    assert ids(tmp_path / "jobs" / "team", tmp_path / "jobs") == expected
+    assert ids(tmp_path / "jobs", tmp_path / "jobs") == expected
+
+
+def test_two_roots_of_one_name_are_an_error_and_labels_mend_it(tmp_path: Path) -> None:
+    mark(tmp_path / "x" / "jobs" / "a")
+    mark(tmp_path / "y" / "jobs" / "a")
+    roots = [tmp_path / "x" / "jobs", tmp_path / "y" / "jobs"]
+    with pytest.raises(RootError, match="same name 'jobs'; rename one or give it a label"):
+        discover(roots)
+    labelled = discover({"x": roots[0], "y": roots[1]})
+    assert [run.run_id for run in labelled.runs] == ["x/a", "y/a"]
+
+
+def test_a_missing_root_is_an_error_in_words(tmp_path: Path) -> None:
+    with pytest.raises(RootError, match="nowhere: No such file or directory; give a folder of runs"):
+        discover([tmp_path / "nowhere"])
+
+
+@pytest.mark.parametrize("name", ["result.json", "results.json", "rows.jsonl", "x.atraj.gz"])
+def test_a_run_of_no_known_format_is_a_problem(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "jobs" / "strange"
+    folder.mkdir(parents=True)
+    (folder / name).write_text("{}")
+    mark(tmp_path / "jobs" / "good")
+    found = discover([tmp_path / "jobs"])
+    assert [r.run_id for r in found.runs] == ["jobs/good"]
+    (problem,) = found.problems
+    assert (problem.reason, problem.run_id, problem.path) == ("unknown_shape", "jobs/strange", "strange")
+    assert name in problem.evidence["text"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_an_unreadable_folder_is_a_problem(tmp_path: Path) -> None:
+    closed = tmp_path / "jobs" / "closed"
+    closed.mkdir(parents=True)
+    closed.chmod(0)
+    (problem,) = discover([tmp_path / "jobs"]).problems
+    closed.chmod(0o755)
+    assert (problem.reason, problem.path) == ("unreadable_file", "closed")
+
+
+def test_side_files_are_no_problem(tmp_path: Path) -> None:
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "eval" / "goldens.jsonl").write_text("{}\n")
+    assert discover([tmp_path]).problems == ()
+
+
+def test_the_fingerprint_follows_names_sizes_and_times(tmp_path: Path) -> None:
+    folder = mark(tmp_path / "a", "other")
+    (run,) = discover([folder]).runs
+    first = fingerprint(run)
+    assert fingerprint(run) == first
+    os.utime(folder / "mark", ns=(10**18, 2 * 10**18))
+    touched = fingerprint(run)
+    assert touched != first
+    assert newest_change(run) == 2e9
+    (folder / "other").rename(folder / "renamed")
+    assert fingerprint(run) not in {first, touched}
+    (folder / "renamed").rename(folder / "other")
+    assert fingerprint(run) == touched
+
+
+def test_a_vanished_run_has_a_state(tmp_path: Path) -> None:
+    run = Run("gone", "mark", tmp_path, tmp_path / "gone")
+    assert newest_change(run) == 0.0
+    assert fingerprint(run) == fingerprint(run)
+
+
+def test_an_unforeseen_fault_ends_its_unit_only(tmp_path: Path) -> None:
+    (run,) = discover([mark(tmp_path / "a")]).runs
+    (unit,) = units(run)
+    (drop,) = read_unit(run, unit, ReadOptions())
+    assert isinstance(drop, Drop)
+    assert (drop.reason, drop.run_id, drop.path) == ("unreadable_file", "a", "mark")
+    assert drop.evidence == {"text": "KeyError: 'unforeseen'"}
+
+
+@pytest.mark.parametrize(
+    ("label", "relative", "expected"),
+    [
+        ("jobs", "2026-02-09__12-22-47", "jobs/2026-02-09__12-22-47"),
+        ("jobs", "Hermes 70B-t-bench-ext", "jobs/Hermes 70B-t-bench-ext"),
+        ("jobs", "a...b", "jobs/a%2E%2E%2Eb"),
+        ("jobs", "a..b", "jobs/a..b"),
+        ("jobs", "50%", "jobs/50%25"),
+        ("jobs", "a,[b]\n", "jobs/a%2C%5Bb%5D%0A"),
+        ("a/b", "", "a%2Fb"),
+        ("..", "x", "%2E%2E/x"),
+        ("jobs", "åé", "jobs/åé"),
+    ],
+)
+def test_run_ids(label: str, relative: str, expected: str) -> None:
+    assert run_id_of(label, relative) == expected
+    assert path_of(expected) == (label, relative)
+
+
+names = st.text(st.characters(exclude_characters="/\0", exclude_categories=("Cs",)), min_size=1, max_size=12).filter(
+    lambda name: name not in {".", ".."}
+)
+
+
+@given(label=names, parts=st.lists(names, max_size=4))
+def test_a_run_id_is_reversible_and_accepted_by_dagster(label: str, parts: list[str]) -> None:
+    run_id = run_id_of(label, "/".join(parts))
+    assert path_of(run_id) == (label, "/".join(parts))
+    assert not any(refused in run_id for refused in ("...", "\a", "\b", "\f", "\n", "\r", "\t", "\v", "\0"))
+
+
+def test_bytes_that_are_no_utf8_survive_in_a_run_id() -> None:
+    name = os.fsdecode(b"caf\xe9")
+    assert run_id_of("jobs", name) == "jobs/caf%E9"
+    assert path_of("jobs/caf%E9") == ("jobs", name)
+
+
+def test_discovery_reads_json_only_where_a_reader_asks(tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "summary.json").write_text(json.dumps({"job_name": "x"}))
+    found = discover([tmp_path / "jobs"])
+    assert (found.runs, found.problems) == ((), ())

@@ -1,0 +1,258 @@
+"""Which runs lie below some roots, what each is called, and whether it changed.
+
+The walk goes top-down without following links, past hidden folders, and asks the readers in order of precedence; a
+claimed folder is owned whole. Whatever looks like a run and is not claimed is a problem, never silence. Only folders
+that a user named raise (`RootError`): below them files may vanish or be unreadable at any moment.
+
+`run_id` is `<root label>/<POSIX path below the root>`, a component percent-encoded where Dagster or a file system
+refuses it; `path_of` takes it back.
+"""
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.sources import registry
+from trace_flywheel.sources.reader import Folder, Reader, ReadOptions, Run, Unit
+
+Roots = Iterable[Path] | Mapping[str, Path]
+
+RUN_MARKS = ("result.json", "results.json", "trajectory.json")
+SIDE_FILES = frozenset({"goldens.jsonl", "corrections.jsonl"})
+
+# `...` is Dagster's range, `[ ] , * " |` its selections and composite keys; control characters it refuses outright.
+_REFUSED = re.compile(r'[\x00-\x1f\x7f-\x9f%\[\],*"|\\/]|\.(?=\.\.)|(?<=\.)\.(?=\.)|(?<=\.\.)\.|^\.{1,2}$')
+
+
+class RootError(ValueError):
+    """A root that cannot be used. The text says which, why and what to do."""
+
+
+class Discovery(msgspec.Struct, frozen=True):
+    """The runs, sorted by `run_id`, and what looked like one and cannot be read."""
+
+    runs: tuple[Run, ...]
+    problems: tuple[Drop, ...]
+
+
+class RunState(msgspec.Struct, frozen=True):
+    """A run's files as names, sizes and times; no content is read."""
+
+    fingerprint: str
+    newest_change: float
+    """Unix seconds of the latest modification of a file or folder; 0.0 where nothing is left."""
+    files: int
+    size: int
+
+
+def discover(roots: Roots) -> Discovery:
+    """The runs below `roots`: folders or single files, or a mapping of labels to them.
+
+    A root inside another one gives no run twice. Raises `RootError` for a root that is missing, unreadable or whose
+    label another root has.
+    """
+    runs: dict[str, Run] = {}
+    problems: dict[str, Drop] = {}
+    seen: set[str] = set()
+    for label, root in _labelled(roots):
+        for found in _walk(label, root):
+            real = os.path.realpath(found.path if isinstance(found, Run) else root / (found.path or ""))
+            if _owned(real, seen):
+                continue
+            if isinstance(found, Run):
+                seen.add(real)
+                runs[found.run_id] = found
+            else:
+                problems.setdefault(real, found)
+    ordered = sorted(problems.values(), key=lambda p: (p.run_id or "", p.path or "", p.reason))
+    return Discovery(tuple(runs[run_id] for run_id in sorted(runs)), tuple(ordered))
+
+
+def run_id_of(label: str, relative: str | Path = "") -> str:
+    """The run id of a path below the root with this label; the root itself is its label alone."""
+    parts = [part for part in Path(relative).parts if part != "."]
+    return "/".join(_encoded(part) for part in (label, *parts))
+
+
+def path_of(run_id: str) -> tuple[str, str]:
+    """(root label, POSIX path below the root) that `run_id_of` made this id from."""
+    label, *parts = (os.fsdecode(unquote_to_bytes(part)) for part in run_id.split("/"))
+    return label, "/".join(parts)
+
+
+def units(run: Run) -> Sequence[Unit]:
+    """What is read of a run, one piece each, sorted by path."""
+    return registry.reader(run.format).units(run)
+
+
+def read_unit(run: Run, unit: Unit, options: ReadOptions) -> Iterator[Rollout | Drop]:
+    """Read one unit. A fault that its reader did not foresee ends the unit as a Drop, and the run goes on."""
+    try:
+        yield from registry.reader(run.format).read(run, unit, options)
+    # The one fail-closed boundary of reading: one broken unit must not take a run of thousands with it.
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        yield Drop(
+            Stage.READ, "unreadable_file", {"text": text}, run_id=run.run_id, job=run.path.name, path=unit.relative
+        )
+
+
+def state(run: Run) -> RunState:
+    """Fingerprint, newest change and size of a run in one listing of its files."""
+    entries: list[tuple[str, int, int]] = []
+    newest = 0
+    for name, path in (("", str(run.path)), *_below_folder(run.path)):
+        try:
+            found = os.lstat(path)
+        except OSError:
+            continue
+        newest = max(newest, found.st_mtime_ns)
+        if stat.S_ISREG(found.st_mode):
+            entries.append((name, found.st_size, found.st_mtime_ns))
+    digest = hashlib.sha256()
+    for name, size, modified in sorted(entries):
+        digest.update(f"{size} {modified} ".encode() + os.fsencode(name) + b"\0")
+    return RunState(digest.hexdigest(), newest / 1e9, len(entries), sum(size for _, size, _ in entries))
+
+
+def fingerprint(run: Run) -> str:
+    """Changes when a file of the run is added, removed, renamed, resized or touched."""
+    return state(run).fingerprint
+
+
+def newest_change(run: Run) -> float:
+    """Unix seconds of the run's latest change, for the caller's quiet time."""
+    return state(run).newest_change
+
+
+def _labelled(roots: Roots) -> list[tuple[str, Path]]:
+    """Labels and absolute roots, outermost first, so that a root inside another one comes after it."""
+    named = roots.items() if isinstance(roots, Mapping) else [(_label(Path(r)), Path(r)) for r in roots]
+    by_label: dict[str, Path] = {}
+    for label, given in named:
+        root = _absolute(given)
+        other = by_label.setdefault(label, root)
+        if other != root:
+            raise RootError(
+                f"{root} and {other} have the same name {label!r}; rename one or give it a label of its own"
+            )
+    return sorted(by_label.items(), key=lambda item: (len(item[1].parts), item[0]))
+
+
+def _label(root: Path) -> str:
+    path = _absolute(root)
+    # `runs/r1/results.json` given by itself is the run r1, as it is when the folder is given.
+    return path.parent.name if path.stem == "results" and not path.is_dir() else path.name or "/"
+
+
+def _absolute(path: Path) -> Path:
+    # Links stay as they are: a root is called what the user called it.
+    return Path(os.path.normpath(path.absolute()))
+
+
+def _walk(label: str, root: Path) -> Iterator[Run | Drop]:
+    try:
+        if root.is_dir():
+            folder, base = _listed(root), root
+        else:
+            root.stat()
+            folder, base = Folder(root.parent, (), (root.name,)), root.parent
+    except OSError as error:
+        raise RootError(f"{root}: {error.strerror}; give a folder of runs, or one run") from None
+    if root != base:
+        claimed = _claimed_by(folder)
+        if claimed is None:
+            yield _problem(label, base, root, "unknown_shape", "no format known here")
+        else:
+            yield Run(run_id_of(label), claimed.format, base, root, claimed.finished(folder))
+        return
+    yield from _below(label, root, folder)
+
+
+def _below(label: str, root: Path, top: Folder) -> Iterator[Run | Drop]:
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
+        claimed = _claimed_by(folder)
+        if claimed is not None:
+            relative = folder.path.relative_to(root)
+            yield Run(run_id_of(label, relative), claimed.format, root, folder.path, claimed.finished(folder))
+            continue
+        if marks := _looks_like_a_run(folder):
+            text = f"no format known here claims it: {', '.join(marks[:3])}"
+            yield _problem(label, root, folder.path, "unknown_shape", text)
+        for name in reversed(folder.folders):
+            try:
+                waiting.append(_listed(folder.path / name))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                text = error.strerror or type(error).__name__
+                yield _problem(label, root, folder.path / name, "unreadable_file", text)
+
+
+def _listed(path: Path) -> Folder:
+    folders, files = [], []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            elif entry.is_file(follow_symlinks=False):
+                files.append(entry.name)
+    return Folder(path, tuple(sorted(folders)), tuple(sorted(files)))
+
+
+def _claimed_by(folder: Folder) -> Reader | None:
+    for candidate in registry.READERS:
+        if candidate.claims(folder):
+            return candidate
+    return None
+
+
+def _looks_like_a_run(folder: Folder) -> list[str]:
+    return [
+        name
+        for name in folder.files
+        if name in RUN_MARKS or (name.endswith((".jsonl", ".atraj.gz")) and name not in SIDE_FILES)
+    ]
+
+
+def _problem(label: str, root: Path, path: Path, reason: str, text: str) -> Drop:
+    relative = path.relative_to(root)
+    return Drop(Stage.READ, reason, {"text": text}, run_id=run_id_of(label, relative), path=relative.as_posix())
+
+
+def _owned(real: str, seen: set[str]) -> bool:
+    path = Path(real)
+    return real in seen or any(str(parent) in seen for parent in path.parents)
+
+
+def _encoded(part: str) -> str:
+    escaped = _REFUSED.sub(lambda m: "".join(f"%{byte:02X}" for byte in m[0].encode()), part)
+    return "".join(c if not "\udc80" <= c <= "\udcff" else f"%{ord(c) - 0xDC00:02X}" for c in escaped)
+
+
+def _below_folder(top: Path) -> Iterator[tuple[str, str]]:
+    """(POSIX path below `top`, path) of every file and folder, hidden ones and links apart; nothing for a file."""
+    waiting = [("", str(top))]
+    while waiting:
+        prefix, folder = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                listed = [e for e in entries if not e.name.startswith(".") and not e.is_symlink()]
+        except OSError:
+            continue
+        for entry in listed:
+            yield prefix + entry.name, entry.path
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append((f"{prefix}{entry.name}/", entry.path))
