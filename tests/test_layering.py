@@ -13,6 +13,7 @@ FLOOR = {
     "redaction": 2,
     "curation": 2,
     "trainers": 2,
+    "sample": 3,
     "lake": 3,
     "flow": 4,
     "orchestration": 5,
