@@ -1,0 +1,122 @@
+"""Canonical messages as the OpenAI chat objects that trainers load.
+
+The choices every layout has to make are arguments here and nothing else differs: arguments as JSON text (prime-sft,
+messages) or as objects (trl); absent content as `""` or null; whether reasoning stays. Nothing is cut: content parts
+other than text stay parts, and a layout that cannot hold them refuses the row in its `validate`.
+
+A call whose arguments are no JSON object is never a target: its text is kept under the name that BenchFlow gives it
+(`_malformed_json_arguments`, `_non_object_json_arguments`), so that the context stays loadable, and the turn is masked.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import orjson
+
+from trace_flywheel.records.message import Message, Tool, ToolCall, has_only_text, text_of
+
+Arguments = Literal["text", "object"]
+ChatMessage = dict[str, Any]
+EMPTY_PARAMETERS = {"type": "object", "properties": {}}
+
+
+def chat_messages(
+    messages: Iterable[Message],
+    *,
+    arguments: Arguments = "text",
+    absent: str | None = "",
+    reasoning: bool = False,
+    late_system: Literal["user", "system"] = "user",
+) -> list[ChatMessage]:
+    """Chat objects in order. `absent` is what stands for missing content; a system turn after the first message gets
+    the role `late_system`, because most chat templates refuse it anywhere else."""
+    chat = []
+    for position, message in enumerate(messages):
+        role = late_system if message.role == "system" and position else message.role
+        chat.append(_chat_message(message, role, arguments, absent, reasoning))
+    return chat
+
+
+def _chat_message(
+    message: Message, role: str, arguments: Arguments, absent: str | None, reasoning: bool
+) -> ChatMessage:
+    row: ChatMessage = {"role": role}
+    if message.tool_call_id is not None:
+        row["tool_call_id"] = message.tool_call_id
+    if message.name is not None:
+        row["name"] = message.name
+    content = text_of(message.content) if has_only_text(message.content) else message.content
+    row["content"] = content or absent
+    if reasoning and message.reasoning:
+        row["reasoning_content"] = message.reasoning
+    if message.tool_calls:
+        row["tool_calls"] = [chat_call(call, arguments) for call in message.tool_calls]
+    if message.role == "assistant":
+        if any(not call.parsed for call in message.tool_calls):
+            row["train_on"] = False
+        elif message.train_on is not None:
+            row["train_on"] = message.train_on
+    return row
+
+
+def chat_call(call: ToolCall, arguments: Arguments) -> dict[str, Any]:
+    """One call; parsed argument text stays byte for byte where the layout wants text."""
+    if not call.parsed:
+        value: Any = _wrapped(call.arguments)
+        value = orjson.dumps(value).decode() if arguments == "text" else value
+    elif arguments == "text":
+        value = call.arguments if call.arguments.strip() else "{}"
+    else:
+        value = argument_object(call.arguments) or {}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": value}}
+
+
+def argument_object(text: str) -> dict[str, Any] | None:
+    """Arguments as an object: empty text and null are an empty one; None where the text holds no object."""
+    if not text.strip():
+        return {}
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    if value is None:
+        return {}
+    return value if isinstance(value, dict) else None
+
+
+def _wrapped(text: str) -> dict[str, Any]:
+    try:
+        return {"_non_object_json_arguments": orjson.loads(text)}
+    except orjson.JSONDecodeError:
+        return {"_malformed_json_arguments": text}
+
+
+def chat_tools(tools: Iterable[Tool]) -> list[dict[str, Any]]:
+    """Tool declarations; a tool without a schema takes an empty object."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters or EMPTY_PARAMETERS,
+            },
+        }
+        for tool in tools
+    ]
+
+
+def supervised_turns(messages: Sequence[Message]) -> list[int]:
+    """Positions of the assistant messages that train: not masked, and every call's arguments an object."""
+    return [
+        position
+        for position, message in enumerate(messages)
+        if message.role == "assistant"
+        and message.train_on is not False
+        and all(call.parsed for call in message.tool_calls)
+    ]
+
+
+def without_mask(message: ChatMessage) -> ChatMessage:
+    """The message for a layout that has no per-message flag."""
+    return {key: value for key, value in message.items() if key != "train_on"}

@@ -1,0 +1,106 @@
+"""What every conversation in a row must keep to, whatever the layout: pairing of calls and results, declared tools,
+arguments, targets. A rule answers with faults in words; positions count from 0 as in the row.
+
+Results must follow their call and answer it once. An open call is legal only in the last turn: nothing can follow it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from trace_flywheel.trainers.chat import argument_object
+
+Row = dict[str, Any]
+BANNED_ROW_KEYS = (
+    "gold",
+    "gold_solution",
+    "verify_source",
+    "tools_py",
+    "initial_db",
+    "db_json",
+    "target_constants",
+    "private_reasoning",
+    "reasoning_content",
+    "thinking_blocks",
+)
+"""Answers, checker sources and private reasoning: BenchFlow refuses rows that carry them, and so does every layout."""
+
+
+def tool_names(tools: Sequence[Row]) -> set[str]:
+    """Names declared in chat shape (`function.name`) or flat."""
+    return {str(tool.get("function", tool).get("name")) for tool in tools}
+
+
+def conversation_faults(
+    messages: Sequence[Row], tools: Sequence[Row], at: str = "messages", canonical: bool = False
+) -> Iterator[str]:
+    """Faults of a conversation that already has the layout's shape. The canonical layout holds late system turns and
+    content parts, which trainers do not load."""
+    names = tool_names(tools)
+    calls = 0
+    open_calls: dict[str, int] = {}
+    for position, message in enumerate(messages):
+        where = f"{at}[{position}]"
+        role = message["role"]
+        if role == "system" and position and not canonical:
+            yield f"{where}: a system message may only stand first"
+        if isinstance(message.get("content"), list) and not canonical:
+            yield f"{where}: content has parts that are no text, which this layout cannot hold"
+        if role == "tool":
+            yield from _result_faults(message, where, open_calls)
+            continue
+        for call_id, asked in open_calls.items():
+            yield f"{at}[{asked}]: call {call_id!r} has no result before {where}"
+        open_calls.clear()
+        if role == "assistant":
+            for call in message.get("tool_calls") or ():
+                calls += 1
+                yield from _call_faults(call, where, names if tools else None)
+                if call["id"] in open_calls:
+                    yield f"{where}: two calls have the id {call['id']!r}"
+                open_calls[call["id"]] = position
+        elif message.get("tool_calls"):
+            yield f"{where}: tool_calls on a {role} message; only an assistant calls tools"
+    last = len(messages) - 1
+    for call_id, asked in open_calls.items():
+        if asked != last:
+            yield f"{at}[{asked}]: call {call_id!r} has no result although the turn's other results follow"
+    if calls and not tools:
+        yield f"{at}: {calls} tool call(s) but no tool is declared"
+
+
+def _result_faults(message: Row, where: str, open_calls: dict[str, int]) -> Iterator[str]:
+    call_id = message.get("tool_call_id")
+    if not call_id:
+        yield f"{where}: a tool message needs a tool_call_id"
+    elif open_calls.pop(call_id, None) is None:
+        yield f"{where}: tool_call_id {call_id!r} answers no open call of the turn before it"
+
+
+def _call_faults(call: Row, where: str, names: set[str] | None) -> Iterator[str]:
+    function = call["function"]
+    if names is not None and function["name"] not in names:
+        yield f"{where}: tool {function['name']!r} is not declared"
+    arguments = function["arguments"]
+    if isinstance(arguments, str) and argument_object(arguments) is None:
+        yield f"{where}: arguments of call {call['id']!r} are no JSON object"
+
+
+def target_faults(messages: Sequence[Row], at: str = "messages") -> Iterator[str]:
+    """A supervised turn must teach something, and a row must have one."""
+    supervised = [
+        (position, message)
+        for position, message in enumerate(messages)
+        if message["role"] == "assistant" and message.get("train_on") is not False
+    ]
+    if not supervised:
+        yield f"{at}: no assistant turn to train on"
+    for position, message in supervised:
+        if is_empty_answer(message) and position == len(messages) - 1:
+            yield f"{at}[{position}]: the answer is empty"
+
+
+def is_empty_answer(message: Row) -> bool:
+    """Whether an assistant turn says and calls nothing."""
+    content = message.get("content")
+    blank = not content or (isinstance(content, str) and not content.strip())
+    return blank and not message.get("tool_calls") and not message.get("reasoning_content")
