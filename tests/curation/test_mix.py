@@ -1,0 +1,141 @@
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_flywheel.curation.mix import Mix, MixShortageError, exact_shares, largest_size, quotas, target_mix
+
+CLASSES = ("single", "multi", "comparison", "other")
+DEFAULT = {"single": 0.3, "multi": 0.5, "comparison": 0.2}
+
+
+def rows_of(*supply: int) -> tuple[list[str], list[str]]:
+    classes = [name for name, n in zip(CLASSES, supply, strict=False) for _ in range(n)]
+    return classes, [f"id{i:05}" for i in range(len(classes))]
+
+
+def mixed(supply: tuple[int, ...], target: dict[str, float], seed: int = 42) -> Mix:
+    classes, ids = rows_of(*supply)
+    return target_mix(classes, ids, target, "shrink", seed)
+
+
+@pytest.mark.parametrize(
+    ("supply", "shares", "kept"),
+    [
+        ((100, 100, 100, 100), (0.3, 0.5, 0.2, 0.0), (60, 100, 40, 0)),
+        ((700, 200, 60, 40), (0.3, 0.5, 0.2, 0.0), (91, 151, 60, 0)),
+        ((6, 5, 4, 0), (0.3, 0.5, 0.2, 0.0), (3, 5, 2, 0)),
+        ((5, 3, 3, 0), (0.5, 0.25, 0.25, 0.0), (5, 3, 3, 0)),
+        ((7, 7, 7, 7), (0.1, 0.2, 0.3, 0.4), (2, 4, 6, 7)),
+        ((1, 1, 1, 0), (0.3, 0.5, 0.2, 0.0), (1, 1, 1, 0)),
+        ((700, 200, 0, 40), (0.3, 0.5, 0.2, 0.0), (0, 0, 0, 0)),
+        ((9, 9, 9, 9), (3, 5, 2, 0), (6, 9, 4, 0)),
+    ],
+)
+def test_largest_set_that_holds_the_shares(
+    supply: tuple[int, ...], shares: tuple[float, ...], kept: tuple[int, ...]
+) -> None:
+    mix = mixed(supply, dict(zip(CLASSES, shares, strict=True)))
+    assert tuple(mix.report.kept.get(name, 0) for name in CLASSES) == kept
+    assert mix.kept.sum() == mix.report.total == sum(kept)
+
+
+def test_set_loss_names_the_class_that_ended_it() -> None:
+    report = mixed((700, 200, 0, 40), DEFAULT).report
+    assert (report.total, report.limiting) == (0, "comparison")
+    assert report.discarded == {"comparison": 0, "multi": 200, "other": 40, "single": 700}
+    assert mixed((0, 0, 0, 5), DEFAULT).report.limiting == "comparison"
+
+
+def test_limiting_class_is_named_only_where_rows_are_lost() -> None:
+    assert mixed((60, 50, 40), DEFAULT).report.limiting == "multi"
+    assert mixed((3, 5, 2), DEFAULT).report.limiting is None
+
+
+def test_untargeted_class_keeps_its_natural_share() -> None:
+    report = mixed((60, 50, 40, 30), DEFAULT).report
+    assert report.kept == {"single": 30, "multi": 50, "comparison": 20, "other": 20}  # 30 of 180 and 20 of 120
+
+
+def test_class_with_target_zero_is_left_out() -> None:
+    assert mixed((60, 50, 40, 30), {**DEFAULT, "other": 0.0}).report.kept["other"] == 0
+
+
+def test_shortage_fail_says_which_class_and_how_to_mend_it() -> None:
+    classes, ids = rows_of(60, 50, 40)
+    with pytest.raises(MixShortageError, match=r"'multi' has 50 rows.*shrink for a set of 100"):
+        target_mix(classes, ids, DEFAULT, "fail", 42)
+    assert target_mix(*rows_of(3, 5, 2), DEFAULT, "fail", 42).report.total == 10
+
+
+@pytest.mark.parametrize("target", [{}, {"single": 0.0}, {"single": -0.1, "multi": 1.0}])
+def test_target_without_a_positive_share_is_refused(target: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="at least one above zero"):
+        target_mix(["single"], ["a"], target, "shrink", 1)
+
+
+def test_id_that_stands_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="same id"):
+        target_mix(["single", "single"], ["a", "a"], {"single": 1.0}, "shrink", 1)
+
+
+def test_output_holds_the_mix_in_every_stretch() -> None:
+    classes, _ = rows_of(60, 100, 40)
+    mix = mixed((60, 100, 40), DEFAULT)
+    for start in range(0, 200, 20):
+        stretch = [classes[row] for row in mix.order[start : start + 20]]
+        assert abs(stretch.count("multi") - 10) <= 1
+        assert abs(stretch.count("comparison") - 4) <= 1
+
+
+def test_seed_changes_the_choice_and_nothing_else() -> None:
+    one, two, again = (mixed((60, 50, 40), DEFAULT, seed) for seed in (1, 2, 1))
+    assert one.report == two.report
+    assert one.order.tolist() == again.order.tolist() != two.order.tolist()
+
+
+SHARES = st.dictionaries(st.sampled_from(CLASSES), st.integers(0, 20), min_size=1).filter(lambda t: sum(t.values()) > 0)
+SUPPLY = st.lists(st.integers(0, 40), min_size=4, max_size=4)
+
+
+@given(SUPPLY, SHARES)
+def test_counts_add_up_and_size_is_the_largest(supply: list[int], target: dict[str, int]) -> None:
+    classes, ids = rows_of(*supply)
+    mix = target_mix(classes, ids, dict(target), "shrink", 7)
+    report = mix.report
+    assert {n: report.kept[n] + report.discarded[n] for n in report.supply} == report.supply
+    assert sorted(mix.order.tolist()) == np.flatnonzero(mix.kept).tolist()
+    assert len(mix.order) == report.total
+    shares = exact_shares(dict(target))
+    have = {name: report.supply[name] for name in shares}
+    size = sum(report.kept[name] for name in shares)
+    assert quotas(size, shares) == {name: report.kept[name] for name in shares}
+    if all(have[name] for name, share in shares.items() if share):
+        for larger in range(size + 1, sum(have.values()) + 1):
+            assert any(n > have[name] for name, n in quotas(larger, shares).items())
+
+
+@given(st.integers(0, 500), SHARES)
+def test_quotas_add_up_and_are_within_one_of_exact(total: int, target: dict[str, int]) -> None:
+    shares = exact_shares(dict(target))
+    quota = quotas(total, shares)
+    assert sum(quota.values()) == total
+    assert all(abs(quota[name] - total * share) < 1 for name, share in shares.items())
+
+
+@given(SUPPLY, st.randoms(use_true_random=False))
+def test_input_order_does_not_matter(supply: list[int], rng: random.Random) -> None:
+    classes, ids = rows_of(*supply)
+    shuffled = list(range(len(ids)))
+    rng.shuffle(shuffled)
+    one = target_mix(classes, ids, DEFAULT, "shrink", 3)
+    two = target_mix([classes[i] for i in shuffled], [ids[i] for i in shuffled], DEFAULT, "shrink", 3)
+    assert [ids[i] for i in one.order] == [ids[shuffled[i]] for i in two.order]
+
+
+def test_decimal_shares_are_taken_as_written() -> None:
+    assert exact_shares({"a": 0.1, "b": 0.2}) == {"a": Fraction(1, 3), "b": Fraction(2, 3)}
+    assert largest_size({"a": 3, "b": 7}, exact_shares({"a": 0.3, "b": 0.7})) == 10

@@ -1,0 +1,208 @@
+"""Duplicates: a row is dropped against a kept row that stands for it, and the evidence names that row.
+
+Exact: equal `exact_hash` (the row's content, folded). Near: Jaccard of word 5-shingles at or above the threshold for
+the prompt *and* for the supervised text, so that neither a templated prompt nor a boilerplate answer alone makes two
+rows one. Candidates come from LSH (16 bands of 8 rows: 0.994 of pairs at 0.85), each is verified on the shingle sets.
+
+Rows are taken best first and compared with kept rows only: there are no chains in which A stands for B that stood for
+C, and the answer does not depend on the order of the input. A row is never compared with its own rollout.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from trace_flywheel.curation.decisions import drops, no_drops
+from trace_flywheel.curation.near_kernel import NONE, greedy
+from trace_flywheel.curation.sketch import Spans
+from trace_flywheel.records.fate import Stage
+from trace_flywheel.records.index import PERMUTATIONS
+
+BANDS = 16
+ROWS = PERMUTATIONS // BANDS
+"""datasketch's `MinHashLSH(params=(16, 8))`; its default (8, 16) finds 0.58 of the pairs between .85 and .88."""
+ESTIMATE_SLACK = 0.10
+"""Candidates are looked at from this far below the threshold: three standard errors of the estimate at 0.85."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Training data that exists already. `names` says where each of its rows stands (`file:line`)."""
+
+    names: Sequence[str]
+    exact_hashes: Sequence[str]
+    prompt: Spans
+    supervised: Spans
+
+
+def precedence(frame: pd.DataFrame) -> np.ndarray:
+    """Rank of each row among its duplicates, 0 first: corrections, then judge score, reward, content hash.
+
+    Rows with equal content follow in the order of their attempt, so that input order never decides.
+    """
+    keys = pd.DataFrame(
+        {
+            "correction": ~frame["has_correction"].to_numpy(dtype=bool),
+            "judge": -pd.to_numeric(frame["judge_score"]),
+            "reward": -pd.to_numeric(frame["reward"]),
+        }
+    )
+    names = ["content_hash", "attempt_hash", "run_id", "trace_id"]
+    keys[names] = frame[names].to_numpy()
+    order = keys.sort_values(list(keys.columns), na_position="last", kind="stable").index.to_numpy()
+    rank = np.empty(len(frame), dtype=np.int64)
+    rank[order] = np.arange(len(frame))
+    return rank
+
+
+def exact_duplicates(frame: pd.DataFrame, alive: np.ndarray, rank: np.ndarray) -> pd.DataFrame:
+    """Drops of alive rows whose `exact_hash` a better-ranked alive row has. `alive`: mask, `rank`: smaller wins."""
+    rows = _best_first(alive, rank)
+    hashes = frame["exact_hash"].to_numpy()[rows]
+    codes, _ = pd.factorize(hashes)  # codes follow first appearance, which is the best row
+    first = rows[np.unique(codes, return_index=True)[1]]
+    kept = first[codes] if len(rows) else rows
+    lost = kept != rows
+    evidence = [{"kept": _address(frame, row)} for row in kept[lost]]
+    return _sorted(drops(Stage.EXACT_DUPLICATE, rows[lost], "exact_duplicate", evidence))
+
+
+def corpus_exact_duplicates(frame: pd.DataFrame, alive: np.ndarray, corpus: Corpus) -> pd.DataFrame:
+    """Drops of alive rows whose `exact_hash` stands in the corpus."""
+    place: dict[str, str] = {}
+    for digest, name in zip(corpus.exact_hashes, corpus.names, strict=True):
+        place[digest] = min(name, place.get(digest, name))
+    rows = np.flatnonzero(alive & frame["exact_hash"].isin(list(place)).to_numpy())
+    evidence = [{"corpus": place[digest]} for digest in frame["exact_hash"].to_numpy()[rows]]
+    return drops(Stage.EXACT_DUPLICATE, rows, "corpus_exact_duplicate", evidence)
+
+
+def near_duplicates(
+    frame: pd.DataFrame, alive: np.ndarray, rank: np.ndarray, prompt: Spans, supervised: Spans, threshold: float
+) -> pd.DataFrame:
+    """Drops of alive rows near a better-ranked row that is itself kept. `prompt`, `supervised`: one text a row."""
+    match, scores = _matched(
+        order=_best_first(alive, rank),
+        owner=_owners(frame),
+        insert=alive,
+        candidate=alive,
+        prompt=prompt,
+        supervised=supervised,
+        threshold=threshold,
+    )
+    rows = np.flatnonzero(match != NONE)
+    evidence = [{"kept": _address(frame, match[r]), **_measured(scores[r], threshold)} for r in rows]
+    return drops(Stage.NEAR_DUPLICATE, rows, "near_duplicate", evidence)
+
+
+def corpus_near_duplicates(
+    frame: pd.DataFrame, alive: np.ndarray, prompt: Spans, supervised: Spans, corpus: Corpus, threshold: float
+) -> pd.DataFrame:
+    """Drops of alive rows near a row of the corpus."""
+    size, extra = len(frame), len(corpus.names)
+    if extra == 0:
+        return no_drops()
+    by_name = size + np.argsort(np.asarray(corpus.names, dtype=object), kind="stable")
+    in_corpus = np.arange(size + extra) >= size
+    match, scores = _matched(
+        order=np.concatenate([by_name, np.flatnonzero(alive)]),
+        owner=np.arange(size + extra),
+        insert=in_corpus,
+        candidate=~in_corpus,
+        prompt=_joined(prompt, corpus.prompt),
+        supervised=_joined(supervised, corpus.supervised),
+        threshold=threshold,
+    )
+    rows = np.flatnonzero(match != NONE)
+    evidence = [{"corpus": corpus.names[match[r] - size], **_measured(scores[r], threshold)} for r in rows]
+    return drops(Stage.NEAR_DUPLICATE, rows, "corpus_near_duplicate", evidence)
+
+
+def _matched(
+    order: np.ndarray,
+    owner: np.ndarray,
+    insert: np.ndarray,
+    candidate: np.ndarray,
+    prompt: Spans,
+    supervised: Spans,
+    threshold: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    match = np.full(len(owner), NONE, dtype=np.int64)
+    scores = np.zeros((len(owner), 2))
+    prompt_buckets, n_prompt = _buckets(prompt.sketches, order)
+    supervised_buckets, n_supervised = _buckets(supervised.sketches, order)
+    greedy(
+        order,
+        owner,
+        insert,
+        candidate,
+        prompt_buckets,
+        prompt.sketches,
+        prompt.values,
+        prompt.offsets,
+        supervised_buckets,
+        supervised.sketches,
+        supervised.values,
+        supervised.offsets,
+        max(n_prompt, n_supervised),
+        threshold,
+        max(0.0, threshold - ESTIMATE_SLACK),
+        match,
+        scores,
+    )
+    return match, scores
+
+
+def _buckets(sketches: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, int]:
+    """Bucket ids (all rows, bands) of the rows given, -1 for a band value that no other of them has; how many ids."""
+    buckets = np.full((len(sketches), BANDS), NONE, dtype=np.int64)
+    used = 0
+    for band in range(BANDS):
+        codes, distinct = pd.factorize(_band_keys(sketches[rows, band * ROWS : (band + 1) * ROWS]))
+        shared = np.bincount(codes, minlength=len(distinct)) > 1
+        ids = np.where(shared, np.cumsum(shared) - 1 + used, NONE)
+        buckets[rows, band] = ids[codes] if len(codes) else NONE
+        used += int(shared.sum())
+    return buckets, used
+
+
+def _band_keys(values: np.ndarray) -> np.ndarray:
+    """64-bit keys of band values (n, 8): a collision only adds a candidate."""
+    keys = np.zeros(len(values), dtype=np.uint64)
+    for column in values.T:
+        keys = (keys ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        keys ^= keys >> np.uint64(32)
+    return keys
+
+
+def _owners(frame: pd.DataFrame) -> np.ndarray:
+    return frame.groupby(["run_id", "trace_id"], sort=False).ngroup().to_numpy(dtype=np.int64)
+
+
+def _best_first(alive: np.ndarray, rank: np.ndarray) -> np.ndarray:
+    rows = np.flatnonzero(alive)
+    return rows[np.argsort(rank[rows], kind="stable")]
+
+
+def _joined(left: Spans, right: Spans) -> Spans:
+    return Spans(
+        np.concatenate([left.sketches, right.sketches]),
+        np.concatenate([left.values, right.values]),
+        np.concatenate([left.offsets, right.offsets[1:] + left.offsets[-1]]),
+    )
+
+
+def _address(frame: pd.DataFrame, row: int) -> dict[str, Any]:
+    return {"run_id": frame["run_id"].iat[row], "trace_id": frame["trace_id"].iat[row]}
+
+
+def _measured(scores: np.ndarray, threshold: float) -> dict[str, Any]:
+    of_prompt, of_supervised = (round(float(score), 4) for score in scores)
+    return {"jaccard_prompt": of_prompt, "jaccard_supervised": of_supervised, "threshold": threshold}
+
+
+def _sorted(answer: pd.DataFrame) -> pd.DataFrame:
+    return answer.sort_values("row", ignore_index=True)

@@ -1,0 +1,133 @@
+"""The greedy pass over rows in rank order: each row is compared with kept rows of its own buckets only.
+
+Two rows can be near-duplicates only when prompt and supervised text both are, so either text's LSH buckets hold every
+partner. The row walks whichever side's buckets hold fewer kept rows: many attempts at one task are told apart by their
+answers, boilerplate answers by their prompts. Comparison goes from cheap to exact: set sizes, the sketches' estimate,
+then Jaccard of the shingle sets.
+"""
+
+import numpy as np
+
+from trace_flywheel.curation.compiled import COMPILED, compiled
+
+NONE = -1
+
+
+@compiled
+def agreement(left: np.ndarray, right: np.ndarray) -> float:
+    """Share of equal sketch values: the estimate of Jaccard."""
+    if not COMPILED:
+        return float(np.mean(left == right))
+    equal = 0
+    for k in range(len(left)):
+        equal += left[k] == right[k]
+    return equal / len(left)
+
+
+@compiled
+def jaccard(left: np.ndarray, right: np.ndarray) -> float:
+    """Exact Jaccard of two sorted unique arrays; 1 for two empty ones."""
+    if len(left) == 0 and len(right) == 0:
+        return 1.0
+    if not COMPILED:
+        common = len(np.intersect1d(left, right, assume_unique=True))
+        return common / (len(left) + len(right) - common)
+    i = 0
+    j = 0
+    common = 0
+    while i < len(left) and j < len(right):
+        a = left[i]
+        b = right[j]
+        common += a == b
+        i += a <= b
+        j += b <= a
+    return common / (len(left) + len(right) - common)
+
+
+@compiled
+def sizes_allow(left: int, right: int, threshold: float) -> bool:
+    """Jaccard is at most the ratio of the set sizes."""
+    return min(left, right) >= threshold * max(left, right)
+
+
+@compiled
+def greedy(
+    order: np.ndarray,
+    owner: np.ndarray,
+    insert: np.ndarray,
+    candidate: np.ndarray,
+    prompt_buckets: np.ndarray,
+    prompt_sketches: np.ndarray,
+    prompt_values: np.ndarray,
+    prompt_offsets: np.ndarray,
+    supervised_buckets: np.ndarray,
+    supervised_sketches: np.ndarray,
+    supervised_values: np.ndarray,
+    supervised_offsets: np.ndarray,
+    n_buckets: int,
+    threshold: float,
+    prefilter: float,
+    match: np.ndarray,
+    scores: np.ndarray,
+) -> None:
+    """Fill `match` (row of the kept near-duplicate, or -1) and `scores` (Jaccard of prompt, of supervised text).
+
+    `order` lists rows best first. Buckets are (rows, bands) of ids below `n_buckets`, -1 where a row is alone.
+    Rows with `candidate` are looked up; rows with `insert` that found no match can be matched by later ones.
+    Rows of one `owner` are never compared.
+    """
+    bands = prompt_buckets.shape[1]
+    head = np.full((2, n_buckets), NONE, dtype=np.int64)
+    count = np.zeros((2, n_buckets), dtype=np.int64)
+    entries = 2 * bands * len(order) + 1
+    following = np.full(entries, NONE, dtype=np.int64)
+    entry_row = np.empty(entries, dtype=np.int64)
+    seen = np.full(len(owner), NONE, dtype=np.int64)
+    used = 0
+    for row in order:
+        if candidate[row]:
+            cost_prompt = 0
+            cost_supervised = 0
+            for band in range(bands):
+                if prompt_buckets[row, band] != NONE:
+                    cost_prompt += count[0, prompt_buckets[row, band]]
+                if supervised_buckets[row, band] != NONE:
+                    cost_supervised += count[1, supervised_buckets[row, band]]
+            side = 0 if cost_prompt < cost_supervised else 1
+            prompt = prompt_values[prompt_offsets[row] : prompt_offsets[row + 1]]
+            supervised = supervised_values[supervised_offsets[row] : supervised_offsets[row + 1]]
+            for band in range(bands):
+                bucket = prompt_buckets[row, band] if side == 0 else supervised_buckets[row, band]
+                entry = head[side, bucket] if bucket != NONE else NONE
+                while entry != NONE and match[row] == NONE:
+                    other = entry_row[entry]
+                    entry = following[entry]
+                    if seen[other] == row or owner[other] == owner[row]:
+                        continue
+                    seen[other] = row
+                    other_prompt = prompt_values[prompt_offsets[other] : prompt_offsets[other + 1]]
+                    other_supervised = supervised_values[supervised_offsets[other] : supervised_offsets[other + 1]]
+                    if (
+                        sizes_allow(len(supervised), len(other_supervised), threshold)
+                        and sizes_allow(len(prompt), len(other_prompt), threshold)
+                        and agreement(supervised_sketches[row], supervised_sketches[other]) >= prefilter
+                        and agreement(prompt_sketches[row], prompt_sketches[other]) >= prefilter
+                    ):
+                        of_prompt = jaccard(prompt, other_prompt)
+                        of_supervised = jaccard(supervised, other_supervised)
+                        if of_prompt >= threshold and of_supervised >= threshold:
+                            match[row] = other
+                            scores[row, 0] = of_prompt
+                            scores[row, 1] = of_supervised
+                if match[row] != NONE:
+                    break
+        if insert[row] and match[row] == NONE:
+            for side in range(2):
+                for band in range(bands):
+                    bucket = prompt_buckets[row, band] if side == 0 else supervised_buckets[row, band]
+                    if bucket != NONE:
+                        entry_row[used] = row
+                        following[used] = head[side, bucket]
+                        head[side, bucket] = used
+                        count[side, bucket] += 1
+                        used += 1
