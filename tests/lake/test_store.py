@@ -1,0 +1,187 @@
+"""Partitions change whole or not at all, private text is private, and the same content has the same name."""
+
+import stat
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_flywheel.lake import store
+from trace_flywheel.lake.parts import Part, RolloutParts, read_rollouts
+from trace_flywheel.lake.store import FORMAT, Lake, LakeError, Sidecar, encode_run
+from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.records.message import Message
+from trace_flywheel.records.rollout import Rollout, Source
+
+
+def rollout(trace: str, text: str = "hello") -> Rollout:
+    return Rollout("r/run", trace, "task", Source("eval_run", "results.json", "0" * 64), (Message("user", text),))
+
+
+def write(lake: Lake, asset: str, *rollouts: Rollout, drops: tuple[Drop, ...] = ()) -> Sidecar:
+    with lake.generation(asset, "r/run") as folder:
+        parts = RolloutParts(folder, "part", store.file_mode(asset))
+        for item in rollouts:
+            parts.add(item)
+        return lake.commit(
+            folder,
+            asset,
+            "r/run",
+            parts=parts.close(),
+            drops=drops,
+            entered=len(rollouts) + len(drops),
+            inputs_digest="in",
+            source_fingerprint="fp",
+        )
+
+
+def texts(lake: Lake, asset: str) -> list[str]:
+    sidecar = lake.sidecar(asset, "r/run")
+    assert sidecar
+    return [
+        str(r.messages[0].content) for part in sidecar.parts for _, r in read_rollouts(lake.part_path(sidecar, part))
+    ]
+
+
+def test_a_partition_reads_back_with_its_drops_and_counts(tmp_path: Path) -> None:
+    drop = Drop(Stage.READ, "bad_json", {"line": 3}, trace_id="t9", path="x.json")
+    sidecar = write(Lake(tmp_path), "graded_traces", rollout("t1"), drops=(drop,))
+    lake = Lake(tmp_path)
+    assert texts(lake, "graded_traces") == ["hello"]
+    assert lake.drops(sidecar) == (drop,)
+    assert (sidecar.counts.entered, sidecar.counts.kept) == (2, 1)
+    assert sidecar.counts.dropped == {"read": {"bad_json": 1}}
+    assert [s.run_id for s in lake.sidecars("graded_traces")] == ["r/run"]
+
+
+def test_counts_that_do_not_add_up_never_become_a_partition(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    with pytest.raises(AssertionError, match="2 in, 0 kept"), lake.generation("redacted_rollouts", "r/run") as folder:
+        lake.commit(
+            folder, "redacted_rollouts", "r/run", parts=(), drops=(), entered=2, inputs_digest="", source_fingerprint=""
+        )
+    assert lake.sidecar("redacted_rollouts", "r/run") is None
+
+
+@pytest.mark.parametrize("step", ["settle", "replace_text", "write_table"])
+def test_a_writer_killed_at_any_step_leaves_the_generation_before(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(tmp_path)
+    write(lake, "redacted_rollouts", rollout("t1", "old"))
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, step, killed)
+    with pytest.raises(KeyboardInterrupt):
+        write(lake, "redacted_rollouts", rollout("t1", "new"))
+    assert texts(Lake(tmp_path), "redacted_rollouts") == ["old"]
+    monkeypatch.undo()
+    write(lake, "redacted_rollouts", rollout("t1", "new"))
+    assert texts(lake, "redacted_rollouts") == ["new"]
+
+
+def test_the_generation_before_is_removed_and_nothing_temporary_stays(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    write(lake, "redacted_rollouts", rollout("t1", "old"))
+    sidecar = write(lake, "redacted_rollouts", rollout("t1", "new"))
+    assert sorted(p.name for p in lake.folder("redacted_rollouts", "r/run").iterdir()) == sorted(
+        [sidecar.generation, "sidecar.json"]
+    )
+
+
+def test_the_same_content_has_the_same_generation_and_bytes(tmp_path: Path) -> None:
+    one, two = (write(Lake(tmp_path / name), "redacted_rollouts", rollout("t1")) for name in "ab")
+    assert one == two
+
+
+def test_raw_text_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    write(lake, "graded_traces", rollout("t1"))
+    write(lake, "redacted_rollouts", rollout("t1"))
+
+    def modes(asset: str) -> Iterator[tuple[bool, int]]:
+        for path in [lake.root / asset, *(lake.root / asset).rglob("*")]:
+            yield path.is_dir(), stat.S_IMODE(path.stat().st_mode)
+
+    assert {m for is_dir, m in modes("graded_traces") if is_dir} == {0o700}
+    assert {m for is_dir, m in modes("graded_traces") if not is_dir} == {0o600}
+    assert {m for is_dir, m in modes("redacted_rollouts") if not is_dir} == {0o644}
+
+
+def test_a_newer_lake_is_refused_in_words(tmp_path: Path) -> None:
+    write(Lake(tmp_path), "graded_traces", rollout("t1"))
+    (tmp_path / "lake" / "format").write_text(f"{FORMAT + 1}\n")
+    with pytest.raises(LakeError, match=r"format .2.,.*reads format 1.*use the version"):
+        Lake(tmp_path)
+
+
+def test_a_damaged_sidecar_is_named(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    write(lake, "graded_traces", rollout("t1"))
+    (lake.folder("graded_traces", "r/run") / "sidecar.json").write_text("{")
+    with pytest.raises(LakeError, match=r"sidecar.json: damaged"):
+        lake.sidecar("graded_traces", "r/run")
+
+
+@given(st.text(min_size=1, max_size=60).filter(lambda s: s.isprintable()))
+def test_a_run_id_is_one_safe_reversible_name(run_id: str) -> None:
+    name = encode_run(run_id)
+    assert "/" not in name
+    assert not name.startswith(".")
+    assert len(name.encode()) <= 255
+    if "~" not in name or len(name) < store.LONG_NAME:
+        assert urllib.parse.unquote(name) == run_id
+
+
+def test_long_run_ids_stay_apart() -> None:
+    one, two = encode_run("a/" * 300 + "1"), encode_run("a/" * 300 + "2")
+    assert one != two
+    assert len(one) < 255
+
+
+def test_quarantine_counts_tries_of_one_state_of_a_folder(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    assert lake.quarantine("r/run", "nothing read", "fp1").attempts == 1
+    assert lake.quarantine("r/run", "nothing read", "fp1").attempts == 2
+    assert lake.quarantine("r/run", "nothing read", "fp2").attempts == 1
+    assert [q.run_id for q in lake.quarantines()] == ["r/run"]
+    lake.release("r/run")
+    assert lake.quarantines() == ()
+
+
+def test_parts_are_cut_by_the_rows_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trace_flywheel.lake.parts.PART_ROWS", 2)
+    parts = RolloutParts(tmp_path, "part")
+    places = [parts.add(rollout(f"t{i}")) for i in range(5)]
+    closed = parts.close()
+    assert places == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]
+    assert [(p.name, p.rows) for p in closed] == [
+        ("part-00000.parquet", 2),
+        ("part-00001.parquet", 2),
+        ("part-00002.parquet", 1),
+    ]
+    assert [(i, r.trace_id) for i, r in read_rollouts(tmp_path / closed[1].name, frozenset({1}))] == [(1, "t3")]
+
+
+def test_a_mirrored_part_exists_without_a_row(tmp_path: Path) -> None:
+    assert [p.rows for p in RolloutParts(tmp_path, "part-00003", cut=False).close()] == [0]
+    assert isinstance(RolloutParts(tmp_path, "x").close(), tuple)
+    assert Part("a", 0, "b").chunk == 0
+
+
+def test_an_unpartitioned_table_is_replaced_by_its_pointer(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    lake = Lake(tmp_path)
+    assert lake.current("grouped_advantages") is None
+    lake.put("grouped_advantages", {"groups": pa.table({"n": [1]})}, "i1", {"groups": 1})
+    second = lake.put("grouped_advantages", {"groups": pa.table({"n": [2]})}, "i2", {"groups": 1})
+    assert lake.table("grouped_advantages", "groups").to_pylist() == [{"n": 2}]
+    assert lake.current("grouped_advantages") == second
+    with pytest.raises(LakeError, match="not made yet"):
+        lake.table("rl_fates", "fates")

@@ -1,0 +1,166 @@
+"""Part files of a partition: Parquet, zstd level 1, in batches, cut by fixed rules.
+
+Where a part ends depends on the sequence of rows alone, never on who writes it or how many processes do: the same rows
+give the same files, byte for byte.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trace_flywheel.lake.codec import SCHEMA, rollouts_of, row_of, size_of, table_of
+from trace_flywheel.lake.files import OPEN_FILE, new_file
+from trace_flywheel.records.rollout import Rollout
+
+BATCH_ROWS, BATCH_CHARS = 1_000, 16_000_000
+"""A row group: large enough for zstd 1 to run at full speed, small enough for a worker's memory."""
+PART_ROWS, PART_CHARS = 20_000, 64_000_000
+"""A part: the 16 to 64 MB in which work is spread over processes."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One part file: what the sidecar says about it."""
+
+    name: str
+    rows: int
+    sha256: str
+    chunk: int = 0
+    """The chunk of source units it was read from."""
+
+
+class _Hashed:
+    """A write-only stream that hashes what passes."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream, self.sha256, self.closed = stream, hashlib.sha256(), False
+
+    def write(self, data: Any) -> int:
+        self.sha256.update(data)
+        return self._stream.write(data)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class TableFile:
+    """A Parquet file written table by table; `.part` says what it holds once it is closed."""
+
+    def __init__(self, path: Path, schema: pa.Schema, mode: int = OPEN_FILE, chunk: int = 0) -> None:
+        self._path, self._chunk, self.rows = path, chunk, 0
+        self._context = new_file(path, mode)
+        self._stream = _Hashed(self._context.__enter__())
+        texts = [f.name for f in schema if pa.types.is_string(f.type)]
+        self._writer = pq.ParquetWriter(
+            self._stream, schema, compression="zstd", compression_level=1, use_dictionary=texts, write_statistics=False
+        )
+
+    def write(self, table: pa.Table) -> None:
+        self.rows += table.num_rows
+        self._writer.write_table(table)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._writer.close()
+        self._context.__exit__(kind, error, at)
+
+    @property
+    def part(self) -> Part:
+        return Part(self._path.name, self.rows, self._stream.sha256.hexdigest(), self._chunk)
+
+
+def write_table(path: Path, table: pa.Table, mode: int = OPEN_FILE) -> Part:
+    """A whole table as one file."""
+    with TableFile(path, table.schema, mode) as file:
+        file.write(table)
+    return file.part
+
+
+class RolloutParts:
+    """Writes a sequence of rollouts to `<folder>/<stem>-00000.parquet …`; `close` gives the parts.
+
+    `cut=False` writes one file: the part that mirrors a part of the asset before.
+    """
+
+    def __init__(
+        self, folder: Path, stem: str, mode: int = OPEN_FILE, chunk: int = 0, cut: bool = True, keep_text: bool = True
+    ) -> None:
+        self._folder, self._stem, self._mode, self._chunk = folder, stem, mode, chunk
+        self._cut, self._keep_text = cut, keep_text
+        self._parts: list[Part] = []
+        self._file: TableFile | None = None
+        self._batch: list[tuple[Any, ...]] = []
+        self._batch_chars = self._part_chars = self._part_rows = 0
+
+    def add(self, rollout: Rollout) -> tuple[int, int]:
+        """Appends one; gives its (part, position)."""
+        row = row_of(rollout, self._keep_text)
+        size = size_of(row)
+        if self._cut and self._part_rows and (self._part_rows >= PART_ROWS or self._part_chars + size > PART_CHARS):
+            self._end_part()
+        place = len(self._parts), self._part_rows
+        self._batch.append(row)
+        self._batch_chars += size
+        self._part_rows += 1
+        self._part_chars += size
+        if len(self._batch) >= BATCH_ROWS or self._batch_chars >= BATCH_CHARS:
+            self._flush()
+        return place
+
+    def _flush(self) -> None:
+        if self._file is None:
+            path = self._folder / f"{self._stem}-{len(self._parts):05d}.parquet"
+            self._file = TableFile(path, SCHEMA, self._mode, self._chunk)
+        if self._batch:
+            self._file.write(table_of(self._batch))
+        self._batch, self._batch_chars = [], 0
+
+    def _end_part(self) -> None:
+        self._flush()
+        assert self._file is not None
+        self._file.__exit__(None, None, None)
+        self._parts.append(self._file.part)
+        self._file, self._part_chars, self._part_rows = None, 0, 0
+
+    def close(self) -> tuple[Part, ...]:
+        """Ends the last part; a mirrored part exists even without a row."""
+        if self._part_rows or (not self._cut and not self._parts):
+            self._end_part()
+        return tuple(self._parts)
+
+
+def read_rollouts(path: Path, positions: frozenset[int] | None = None) -> Iterator[tuple[int, Rollout]]:
+    """(position, rollout) of a part file, one row group in memory; only the named positions where given."""
+    with pq.ParquetFile(path) as file:
+        start = 0
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            wanted = range(rows) if positions is None else [i for i in range(rows) if start + i in positions]
+            if wanted:
+                table = file.read_row_group(group)
+                chosen = table if len(wanted) == rows else table.take(pa.array(wanted))
+                for i, rollout in zip(wanted, rollouts_of(chosen), strict=True):
+                    yield start + i, rollout
+            start += rows

@@ -1,0 +1,310 @@
+"""Where run partitions and unpartitioned tables rest, and how they change: whole generations behind one pointer.
+
+    lake/<asset>/<encoded run>/<generation>/part-00000.parquet … drops.parquet      sidecar.json names the generation
+    lake/<asset>/<digest>/<table>.parquet …  sidecar.json                           `current` names the digest
+
+A generation is written under a temporary name, synced and renamed; the pointer is replaced last and the generation
+before is removed after it. So a reader sees the old partition or the new one, and a killed writer leaves the old one.
+Generations are named by their content: the same input gives the same name and changes nothing.
+"""
+
+import re
+import shutil
+import time
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trace_flywheel.lake.codec import drop_table, drops_of
+from trace_flywheel.lake.files import (
+    OPEN_FILE,
+    OPEN_FOLDER,
+    PRIVATE_FILE,
+    PRIVATE_FOLDER,
+    TEMPORARY,
+    is_temporary,
+    make_folder,
+    replace_text,
+    settle,
+    workplace,
+)
+from trace_flywheel.lake.parts import Part, write_table
+from trace_flywheel.records.canonical import content_id, sha256_hex
+from trace_flywheel.records.fate import Drop
+
+FORMAT = 1
+"""Version of everything below `lake/`; a lake of a newer version is refused, in words."""
+RAW_ASSET = "graded_traces"
+"""The only asset with raw text: files 0600 in folders 0700."""
+LONG_NAME = 180
+"""Longest folder name made from a run id; file systems take 255 bytes."""
+STALE_SECONDS = 86_400
+"""Age after which a temporary folder is nobody's work any more."""
+
+
+class LakeError(RuntimeError):
+    """A lake that cannot be used as it is: what, where, and what to do."""
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """Rollouts that entered a step, left it, and were dropped by stage and reason. `entered == kept + dropped`."""
+
+    entered: int = 0
+    kept: int = 0
+    dropped: dict[str, dict[str, int]] = {}
+
+    @property
+    def n_dropped(self) -> int:
+        return sum(n for reasons in self.dropped.values() for n in reasons.values())
+
+
+class Sidecar(msgspec.Struct, frozen=True):
+    """The pointer of a run partition: which generation counts and what is known about it."""
+
+    format: int
+    asset: str
+    run_id: str
+    generation: str
+    content_digest: str
+    """Of the part files and drops: what the next step depends on."""
+    inputs_digest: str
+    """Of what this step depended on: source fingerprint or the content before, settings, rules, code."""
+    source_fingerprint: str
+    counts: Counts
+    parts: tuple[Part, ...] = ()
+    facts: dict[str, Any] = {}
+    """Small numbers for people (findings by rule, spellings, bytes)."""
+
+
+class TableSidecar(msgspec.Struct, frozen=True):
+    """What is known about one version of an unpartitioned asset."""
+
+    format: int
+    asset: str
+    digest: str
+    inputs_digest: str
+    counts: dict[str, Any] = {}
+
+
+class Quarantine(msgspec.Struct, frozen=True):
+    """A run folder that gave nothing: why, and how often it was tried in this state."""
+
+    run_id: str
+    reason: str
+    source_fingerprint: str
+    attempts: int = 1
+
+
+def encode_run(run_id: str) -> str:
+    """One safe folder name for a run id; `urllib.parse.unquote` gives it back, unless a hash ends a long one."""
+    name = urllib.parse.quote(run_id, safe=" +,=@")
+    if name.startswith("."):
+        name = "%2E" + name[1:]
+    if len(name) <= LONG_NAME:
+        return name
+    return f"{re.sub('%[0-9A-F]?$', '', name[:LONG_NAME])}~{sha256_hex(run_id.encode())[:16]}"
+
+
+def count_drops(drops: Sequence[Drop]) -> dict[str, dict[str, int]]:
+    """Drops by stage and reason, both sorted."""
+    counted: dict[str, dict[str, int]] = {}
+    for drop in sorted(drops, key=lambda d: (d.stage.value, d.reason)):
+        reasons = counted.setdefault(drop.stage.value, {})
+        reasons[drop.reason] = reasons.get(drop.reason, 0) + 1
+    return counted
+
+
+class Lake:
+    """The lake of one home. Opening it refuses a newer format; nothing is written before the first partition."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = Path(home)
+        self.root = self.home / "lake"
+        mark = self.root / "format"
+        if mark.is_file():
+            found = mark.read_text("utf-8").strip()
+            if found != str(FORMAT):
+                raise LakeError(
+                    f"{self.root}: the lake has format {found!r}, this flywheel reads format {FORMAT}; "
+                    "use the version that wrote it, or another --home"
+                )
+
+    def _prepare(self) -> None:
+        if not (self.root / "format").is_file():
+            replace_text(self.root / "format", f"{FORMAT}\n")
+
+    # run partitions
+
+    def folder(self, asset: str, run_id: str) -> Path:
+        return self.root / asset / encode_run(run_id)
+
+    def sidecar(self, asset: str, run_id: str) -> Sidecar | None:
+        """The partition's pointer, or None where it was never made. A damaged one raises `LakeError`."""
+        path = self.folder(asset, run_id) / "sidecar.json"
+        try:
+            sidecar = msgspec.json.decode(path.read_bytes(), type=Sidecar)
+        except FileNotFoundError:
+            return None
+        except msgspec.DecodeError as error:
+            raise LakeError(f"{path}: damaged ({error}); remove its folder and refresh") from None
+        if sidecar.run_id != run_id:
+            raise LakeError(f"{path}: belongs to run {sidecar.run_id!r}, not {run_id!r}")
+        return sidecar
+
+    def sidecars(self, asset: str) -> tuple[Sidecar, ...]:
+        """The pointers of all partitions of an asset, sorted by run id."""
+        found = []
+        for path in (self.root / asset).glob("*/sidecar.json"):
+            try:
+                found.append(msgspec.json.decode(path.read_bytes(), type=Sidecar))
+            except msgspec.DecodeError as error:
+                raise LakeError(f"{path}: damaged ({error}); remove its folder and refresh") from None
+        return tuple(sorted(found, key=lambda s: s.run_id))
+
+    @contextmanager
+    def generation(self, asset: str, run_id: str) -> Iterator[Path]:
+        """A folder to write part files into; it becomes readable by `commit` and vanishes without it."""
+        self._prepare()
+        private = asset == RAW_ASSET
+        if private:
+            make_folder(self.root / asset, PRIVATE_FOLDER)
+        base = self.folder(asset, run_id)
+        _sweep(base)
+        with workplace(base, PRIVATE_FOLDER if private else OPEN_FOLDER) as folder:
+            yield folder
+
+    def commit(
+        self,
+        folder: Path,
+        asset: str,
+        run_id: str,
+        *,
+        parts: Sequence[Part],
+        drops: Sequence[Drop],
+        entered: int,
+        inputs_digest: str,
+        source_fingerprint: str,
+        facts: Mapping[str, Any] | None = None,
+    ) -> Sidecar:
+        """Make a written generation the partition. Raises `AssertionError` when the counts do not add up.
+
+        `drops` are those of this step and, carried on, of the steps before it; `entered` counts them in.
+        """
+        counts = Counts(entered, sum(p.rows for p in parts), count_drops(drops))
+        if counts.entered != counts.kept + counts.n_dropped:
+            raise AssertionError(f"{asset} of {run_id}: {entered} in, {counts.kept} kept, {counts.n_dropped} dropped")
+        listed = write_table(folder / "drops.parquet", drop_table(drops), file_mode(asset))
+        content = content_id([FORMAT, asset, [(p.name, p.sha256) for p in parts], listed.sha256])
+        base = self.folder(asset, run_id)
+        settle(folder, base / content[:16])
+        sidecar = Sidecar(
+            FORMAT,
+            asset,
+            run_id,
+            content[:16],
+            content,
+            inputs_digest,
+            source_fingerprint,
+            counts,
+            tuple(parts),
+            dict(facts or {}),
+        )
+        replace_text(base / "sidecar.json", _pretty(sidecar), file_mode(asset))
+        for old in base.iterdir():
+            if old.is_dir() and old.name != sidecar.generation and not is_temporary(old):
+                shutil.rmtree(old)
+        return sidecar
+
+    def part_path(self, sidecar: Sidecar, part: Part) -> Path:
+        return self.folder(sidecar.asset, sidecar.run_id) / sidecar.generation / part.name
+
+    def drops(self, sidecar: Sidecar) -> tuple[Drop, ...]:
+        path = self.folder(sidecar.asset, sidecar.run_id) / sidecar.generation / "drops.parquet"
+        return tuple(drops_of(pq.read_table(path)))
+
+    # unpartitioned assets
+
+    def current(self, asset: str) -> TableSidecar | None:
+        """What the newest version of an unpartitioned asset says about itself."""
+        pointer = self.root / asset / "current"
+        if not pointer.is_file():
+            return None
+        digest = pointer.read_text("utf-8").strip()
+        return msgspec.json.decode((self.root / asset / digest / "sidecar.json").read_bytes(), type=TableSidecar)
+
+    def table(self, asset: str, name: str) -> pa.Table:
+        """One table of the newest version of an unpartitioned asset."""
+        current = self.current(asset)
+        if current is None:
+            raise LakeError(f"{self.root / asset}: not made yet; run `flywheel refresh`")
+        return pq.read_table(self.root / asset / current.digest / f"{name}.parquet")
+
+    def put(
+        self, asset: str, tables: Mapping[str, pa.Table], inputs_digest: str, counts: Mapping[str, Any]
+    ) -> TableSidecar:
+        """Replace an unpartitioned asset; only its newest version is kept."""
+        self._prepare()
+        base = self.root / asset
+        _sweep(base)
+        with workplace(base) as folder:
+            parts = [write_table(folder / f"{name}.parquet", table) for name, table in sorted(tables.items())]
+            digest = content_id([FORMAT, asset, [(p.name, p.sha256) for p in parts], inputs_digest])[:16]
+            sidecar = TableSidecar(FORMAT, asset, digest, inputs_digest, dict(counts))
+            replace_text(folder / "sidecar.json", _pretty(sidecar))
+            settle(folder, base / digest)
+        replace_text(base / "current", digest + "\n")
+        for old in base.iterdir():
+            if old.is_dir() and old.name != digest and not is_temporary(old):
+                shutil.rmtree(old)
+        return sidecar
+
+    # quarantine
+
+    def quarantined(self, run_id: str) -> Quarantine | None:
+        path = self._quarantine_path(run_id)
+        return msgspec.json.decode(path.read_bytes(), type=Quarantine) if path.is_file() else None
+
+    def quarantine(self, run_id: str, reason: str, source_fingerprint: str) -> Quarantine:
+        """Note that a run gave nothing; tries of the same state of the folder are counted."""
+        self._prepare()
+        before = self.quarantined(run_id)
+        same = before is not None and before.source_fingerprint == source_fingerprint
+        entry = Quarantine(run_id, reason, source_fingerprint, before.attempts + 1 if before and same else 1)
+        replace_text(self._quarantine_path(run_id), _pretty(entry))
+        return entry
+
+    def release(self, run_id: str) -> None:
+        """Forget a quarantine: the run was read."""
+        self._quarantine_path(run_id).unlink(missing_ok=True)
+
+    def quarantines(self) -> tuple[Quarantine, ...]:
+        """All quarantined runs, sorted by run id."""
+        paths = (self.root / "quarantine").glob("*.json")
+        entries = [msgspec.json.decode(p.read_bytes(), type=Quarantine) for p in paths if not is_temporary(p)]
+        return tuple(sorted(entries, key=lambda q: q.run_id))
+
+    def _quarantine_path(self, run_id: str) -> Path:
+        return self.root / "quarantine" / f"{encode_run(run_id)}.json"
+
+
+def file_mode(asset: str) -> int:
+    return PRIVATE_FILE if asset == RAW_ASSET else OPEN_FILE
+
+
+def _pretty(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=1).decode() + "\n"
+
+
+def _sweep(base: Path) -> None:
+    """Remove what a killed writer left behind, a day later: another writer may be at work now."""
+    if not base.is_dir():
+        return
+    for path in base.iterdir():
+        if path.name.startswith(TEMPORARY) and path.is_dir() and time.time() - path.stat().st_mtime > STALE_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)
