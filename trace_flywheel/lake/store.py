@@ -36,6 +36,7 @@ from trace_flywheel.lake.files import (
 )
 from trace_flywheel.lake.parts import Part, write_table
 from trace_flywheel.records.canonical import content_id, sha256_hex
+from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop
 
 FORMAT = 1
@@ -48,7 +49,7 @@ STALE_SECONDS = 86_400
 """Age after which a temporary folder is nobody's work any more."""
 
 
-class LakeError(RuntimeError):
+class LakeError(FlywheelError):
     """A lake that cannot be used as it is: what, where, and what to do."""
 
 

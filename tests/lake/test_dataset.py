@@ -1,0 +1,166 @@
+"""Dataset versions: immutable, named by rows and settings, whole or not there, and true to their fates."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from trace_flywheel.lake import dataset
+from trace_flywheel.lake.card import card
+from trace_flywheel.lake.dataset import Version, find_version, versions
+from trace_flywheel.lake.ledger import fates_table, ledger_of
+from trace_flywheel.lake.store import LakeError
+from trace_flywheel.records.rows import Provenance
+from trace_flywheel.settings import Settings
+
+INPUTS = {"digest": "d", "runs": [{"run_id": "r", "content_digest": "c"}]}
+MANIFEST = {"kind": "sft", "inputs": INPUTS, "code": {"version": "0.1.0"}, "graders": {"exact": ["1"]}}
+
+
+def fate(trace: str, row: str | None = None, stage: str = "quality", reason: str = "truncated") -> dict[str, Any]:
+    lost = {"stage": stage, "reason": reason, "evidence": "{}"} if row is None else {}
+    return {
+        "run_id": "r",
+        "trace_id": trace,
+        "task_id": "k",
+        "kept": bool(row),
+        "row_ids": [row] if row else [],
+        **lost,
+    }
+
+
+def publish(home: Path, rows: list[str], lost: tuple[str, ...] = (), keep: int = 10, seed: int = 42) -> Version:
+    settings = Settings(seed=seed).hashed()
+    with dataset.draft(home, "sft_dataset", ("messages", "prime-sft")) as draft:
+        for row in rows:
+            line = json.dumps({"row_id": row}).encode()
+            draft.add(
+                Provenance(row, "sft", f"task-{row}", "r", (f"t-{row}",)), {"messages": [line], "prime-sft": [line]}
+            )
+        fates = fates_table([fate(f"t-{r}", r) for r in rows] + [fate(t) for t in lost])
+        return draft.publish(fates, settings, MANIFEST, card, keep)
+
+
+def test_a_version_is_a_folder_with_everything_about_it(tmp_path: Path) -> None:
+    version = publish(tmp_path, ["b", "a"], lost=("t-x",))
+    assert sorted(p.relative_to(version.path).as_posix() for p in version.path.rglob("*.*")) == [
+        "README.md",
+        "data-00000.jsonl",
+        "fates.parquet",
+        "layouts/prime-sft/data-00000.jsonl",
+        "manifest.json",
+        "provenance.parquet",
+    ]
+    assert [json.loads(line)["row_id"] for line in dataset.lines(version)] == ["a", "b"]
+    assert [json.loads(line)["row_id"] for line in dataset.lines(version, "prime-sft")] == ["a", "b"]
+    assert [p.row_id for p in dataset.provenance(version)] == ["a", "b"]
+    assert version.manifest["counts"] == {"in": 3, "kept": 2, "dropped": {"quality": {"truncated": 1}}}
+    assert version.manifest["funnel"] == [{"stage": "quality", "in": 3, "kept": 2, "dropped": {"truncated": 1}}]
+    assert find_version(tmp_path, "sft_dataset") == Version(
+        "sft_dataset", version.version, version.path, 2, version.manifest
+    )
+
+
+def test_rows_in_another_order_are_the_same_version_and_bytes(tmp_path: Path) -> None:
+    one, two = publish(tmp_path / "1", ["a", "b", "c"]), publish(tmp_path / "2", ["c", "a", "b"])
+    assert one.version == two.version
+    for file in sorted(p for p in one.path.rglob("*") if p.is_file()):
+        assert file.read_bytes() == (two.path / file.relative_to(one.path)).read_bytes(), file
+
+
+def test_publishing_the_same_rows_again_writes_nothing(tmp_path: Path) -> None:
+    first = publish(tmp_path, ["a"])
+    before = {p: p.stat().st_mtime_ns for p in first.path.rglob("*")}
+    again = publish(tmp_path, ["a"], lost=("t-new",))
+    assert (first.new, again.new, again.version) == (True, False, first.version)
+    assert {p: p.stat().st_mtime_ns for p in first.path.rglob("*")} == before
+    assert [p.name for p in first.path.parent.iterdir() if p.name != "latest"] == [first.version]
+
+
+def test_other_rows_or_settings_are_another_version(tmp_path: Path) -> None:
+    made = [publish(tmp_path, ["a"]), publish(tmp_path, ["a", "b"]), publish(tmp_path, ["a"], seed=7)]
+    assert len({v.version for v in made}) == 3
+    assert (tmp_path / "datasets/sft_dataset/latest").read_text().strip() == made[-1].version
+
+
+def test_old_versions_are_pruned_and_the_newest_stays(tmp_path: Path) -> None:
+    made = [publish(tmp_path, [str(i)], keep=2) for i in range(4)]
+    assert [v.version for v in versions(tmp_path, "sft_dataset")] == [made[3].version, made[2].version]
+
+
+@pytest.mark.parametrize("step", ["settle", "write_table", "_write_shards"])
+def test_a_publication_killed_at_any_step_leaves_the_version_before(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = publish(tmp_path, ["a"])
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dataset, step, killed)
+    with pytest.raises(KeyboardInterrupt):
+        publish(tmp_path, ["b"])
+    assert find_version(tmp_path, "sft_dataset").version == first.version
+    assert [p.name for p in first.path.parent.iterdir() if p.is_dir()] == [first.version]
+
+
+def test_fates_that_do_not_account_for_the_rows_stop_the_publication(tmp_path: Path) -> None:
+    with dataset.draft(tmp_path, "sft_dataset", ()) as draft:
+        draft.add(Provenance("a", "sft", "k", "r", ("t",)), {"messages": [b"{}"]})
+        with pytest.raises(AssertionError, match="fates keep 0 rows, 1 were written"):
+            draft.publish(fates_table([fate("t")]), {}, MANIFEST, card, 10)
+    assert not (tmp_path / "datasets/sft_dataset/latest").exists()
+
+
+def test_a_fate_without_a_reason_is_a_bug(tmp_path: Path) -> None:
+    lost = {**fate("t"), "stage": None, "reason": None}
+    with pytest.raises(AssertionError, match="neither kept nor dropped"):
+        ledger_of(fates_table([lost]))
+
+
+def test_shards_are_cut_by_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset, "SHARD_ROWS", 2)
+    version = publish(tmp_path, ["a", "b", "c"])
+    assert [(f["path"], f["rows"]) for f in version.manifest["files"]] == [
+        ("data-00000.jsonl", 2),
+        ("data-00001.jsonl", 1),
+        ("layouts/prime-sft/data-00000.jsonl", 2),
+        ("layouts/prime-sft/data-00001.jsonl", 1),
+    ]
+
+
+def test_an_empty_set_is_published_with_its_fates(tmp_path: Path) -> None:
+    version = publish(tmp_path, [], lost=("t",))
+    assert list(dataset.lines(version)) == []
+    assert pq.read_table(version.path / "fates.parquet").num_rows == 1
+    assert pq.read_table(version.path / "provenance.parquet").schema == dataset.PROVENANCE_SCHEMA
+
+
+def test_the_card_loads_with_datasets_and_says_what_is_required(tmp_path: Path) -> None:
+    text = (publish(tmp_path, ["a"]).path / "README.md").read_text()
+    assert text.startswith('---\npretty_name: "sft_dataset"\n')
+    assert '- config_name: default\n  data_files: "data-*.jsonl"\n  default: true\n' in text
+    assert '- config_name: prime-sft\n  data_files: "layouts/prime-sft/data-*.jsonl"\n' in text
+    for field in ("Provenance", "Counts", "Synthetic and real", "Deduplication", "Template", "Packing", "Conversion"):
+        assert f"## {field}" in text
+    assert str(tmp_path) not in text
+
+
+def test_an_unknown_dataset_or_version_is_answered_with_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(LakeError, match=r"no dataset 'x' .*none; run `flywheel refresh`"):
+        find_version(tmp_path, "x")
+    version = publish(tmp_path, ["a"])
+    with pytest.raises(LakeError, match="there are: sft_dataset"):
+        find_version(tmp_path, "x")
+    with pytest.raises(LakeError, match=version.version):
+        find_version(tmp_path, "sft_dataset@zzz")
+    assert find_version(tmp_path, f"sft_dataset@{version.version[:6]}").version == version.version
+
+
+def test_fates_have_one_order(tmp_path: Path) -> None:
+    rows = [fate("b"), fate("a", "x"), fate("a")]
+    assert fates_table(rows) == fates_table(rows[::-1])
+    assert isinstance(fates_table(rows), pa.Table)

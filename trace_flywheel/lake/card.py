@@ -1,0 +1,137 @@
+"""The dataset card: a README that says where rows come from, what was left out and why, made from the manifest alone.
+
+It holds no clock and no path of this machine, so the same version has the same card. A required field that cannot be
+known here says `not-applicable` and why; nothing is invented. The YAML front matter lets `datasets.load_dataset` take
+the folder, one configuration a layout.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+UNKNOWN = {
+    "template": "not-applicable: rows are message lists; the chat template is chosen by the trainer",
+    "packing": "not-applicable: rows are not packed",
+    "synthetic_real": "not-applicable: whether a recorded run counts as real is for its owner to say",
+}
+KINDS = {
+    "sft": "supervised conversations",
+    "pair": "preference pairs",
+    "rl": "rollouts with rewards and group advantages",
+}
+
+
+def card(manifest: Mapping[str, Any]) -> str:
+    """The README of a version, from its manifest."""
+    return "\n".join((*_front_matter(manifest), *_head(manifest), *_funnel(manifest), *_fields(manifest)))
+
+
+def _front_matter(manifest: Mapping[str, Any]) -> Iterator[str]:
+    yield from ("---", f"pretty_name: {_yaml(manifest['dataset'])}", f"size_categories: [{_size(manifest['rows'])}]")
+    yield from ("tags: [agent-trajectories, trace-flywheel]", "configs:")
+    for folder in _layout_folders(manifest):
+        name = folder.removeprefix("layouts/").rstrip("/") or "default"
+        yield from (f"- config_name: {name}", f"  data_files: {_yaml(f'{folder}data-*.jsonl')}")
+        if name == "default":
+            yield "  default: true"
+    yield from ("---", "")
+
+
+def _head(manifest: Mapping[str, Any]) -> Iterator[str]:
+    counts, kind = manifest["counts"], KINDS[manifest["kind"]]
+    yield from (f"# {manifest['dataset']}", "")
+    yield f"Version `{manifest['version']}`: {manifest['rows']} rows, {kind}."
+    yield f"Of {counts['in']} rollouts that entered, {counts['kept']} are kept."
+    yield ""
+    for warning in manifest.get("warnings", ()):
+        yield from (f"> **Warning.** {warning}", "")
+
+
+def _funnel(manifest: Mapping[str, Any]) -> Iterator[str]:
+    yield from ("## Counts", "", "| stage | in | kept | dropped |", "|---|---:|---:|---|")
+    for step in manifest["funnel"]:
+        dropped = ", ".join(f"{n} {reason}" for reason, n in sorted(step["dropped"].items()))
+        yield f"| {step['stage']} | {step['in']} | {step['kept']} | {dropped} |"
+    yield from ("", f"Rows: {manifest['rows']}, all in one split (`train`); no other split was asked for.", "")
+
+
+def _fields(manifest: Mapping[str, Any]) -> Iterator[str]:
+    settings, facts = manifest["settings"], manifest.get("facts", {})
+    yield f"""## Provenance
+
+{len(manifest["inputs"]["runs"])} runs, named with their content digests in `manifest.json`. Every row has its run,
+trace, grader, source file and hash in `provenance.parquet`, in the order of the rows; every rollout
+that entered has its fate in `fates.parquet`.
+
+## Grading
+
+A reward of at least {settings["grading"]["pass_reward"]} passes where a verifier writes no verdict."""
+    for grader, versions in sorted(manifest["graders"].items()):
+        yield f"- `{grader}`: {', '.join(f'`{v}`' for v in versions) or 'no version recorded'}"
+    yield f"""
+## Synthetic and real
+
+{UNKNOWN["synthetic_real"]}
+
+## Deduplication
+
+Exact: equal case-folded, white-space-collapsed text. Near: Jaccard of word 5-shingles of the prompt and of the
+supervised text both at least {settings["dedup"]["threshold"]}, found with 128-permutation MinHash and verified exactly.
+A row is dropped only against one that is kept.
+
+## Holdout
+
+Goldens: {facts.get("goldens", 0)} items. A rollout is dropped by its task id, or when
+{settings["goldens"]["overlap"]:.0%} of a golden statement's 8-token n-grams or its whole answer stand in it; finished
+rows are looked through again.
+
+## Redaction
+
+Secrets always, personal data by the set `{settings["redaction"]["pii"]}`. Finished rows are scanned again; one with a
+finding is dropped."""
+    yield from ("", "## Template", "", UNKNOWN["template"], "", "## Packing", "", UNKNOWN["packing"])
+    yield from ("", "## Conversion", "", "```yaml", *_conversion(manifest), "```", "")
+    yield from ("## Settings", "", "```json", json.dumps(settings, indent=1, sort_keys=True), "```", "")
+
+
+def _conversion(manifest: Mapping[str, Any]) -> Iterator[str]:
+    facts, dropped = manifest.get("facts", {}), manifest["counts"]["dropped"]
+    yield "conversion:"
+    yield f"  source_runs: {json.dumps([r['run_id'] for r in manifest['inputs']['runs']])}"
+    yield f"  grader_versions: {json.dumps(manifest['graders'], sort_keys=True)}"
+    if manifest["kind"] == "pair":
+        yield "  preference_pairs:"
+        yield f"    built: {facts.get('pairs_built', manifest['rows'])}"
+        yield f"    kept_after_delta_filter: {manifest['rows']}"
+        yield f"    rejected_selection: {_yaml(manifest['settings']['pairs']['rule'])}"
+    if manifest["kind"] == "sft":
+        kinds = facts.get("kinds", {})
+        yield "  sft_rows:"
+        yield f"    from_rejection_sampling: {kinds.get('sft', 0)}"
+        yield f"    keep_fraction: {manifest['settings']['selection']['keep_fraction']}"
+        yield f"    effective_reward_threshold_by_task: {json.dumps(facts.get('thresholds', {}), sort_keys=True)}"
+        yield f"    from_human_correction: {kinds.get('correction', 0)}"
+        yield f"    step_masked_trajectories: {kinds.get('masked', 0)}"
+    scan = sum(dropped.get("redact", {}).values()) + dropped.get("publish", {}).get("finding_after_layout", 0)
+    yield "  hygiene:"
+    yield f"    golden_ids_held_out: {dropped.get('golden', {}).get('golden_id', 0)}"
+    yield "    golden_leak_check: pass"
+    yield f"    dedup_against: {json.dumps(facts.get('corpora', []))}"
+    yield "    pii_scan: pass"
+    yield f"    rows_dropped_by_pii_scan: {scan}"
+
+
+def _layout_folders(manifest: Mapping[str, Any]) -> list[str]:
+    return sorted({f["path"].rpartition("data-")[0] for f in manifest["files"]})
+
+
+def _size(rows: int) -> str:
+    for limit, name in ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M")):
+        if rows < limit:
+            return name
+    return "n>1M"
+
+
+def _yaml(text: str) -> str:
+    """A YAML scalar: JSON strings are YAML."""
+    return json.dumps(text, ensure_ascii=False)
