@@ -83,6 +83,8 @@ class Pairs(Section):
     per_task: PositiveInt = 1
     keep: PositiveInt | Literal["all"] = "all"
     """Pairs kept by delta over the whole candidate set."""
+    delta_source: Literal["judge", "reward"] = "judge"
+    """What a pair's delta is the difference of: judge scores where both members have one, else rewards; or rewards."""
 
 
 class Dedup(Section):
