@@ -1,0 +1,170 @@
+"""Group advantages: how much better a rollout did than the others of its group.
+
+The group is what its key says (`task=…|agent=…`), taken whole and before any filter, so that no filter moves a
+baseline. Inside it only comparable rewards meet (one grader, version and scale). A group with a member that cannot be
+read, never reached the model or has no score is withheld whole: its baseline would be that of another group.
+
+grpo: (r - mean) / (std + eps), sample standard deviation (ddof 1), as in BenchFlow and TRL.
+loo: r - mean of the others.
+
+Sums are `math.fsum` (exactly rounded, so free of order). Zero spread means max == min and gives 0.0, never a division.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from trace_flywheel.curation.comparable import COMPARABLE, codes, finite_reward, scored
+from trace_flywheel.settings import Groups
+
+Normalisation = Literal["grpo", "loo"]
+FORMULAS: dict[str, str] = {
+    "grpo": "advantage = (reward - mean) / (std + eps); mean and sample std (ddof 1) over the scored rollouts of the"
+    " group",
+    "loo": "advantage = reward - mean(rewards of the other scored rollouts of the group)",
+}
+COLUMN = {"task": "task_id"}
+"""Columns of the index that are not named as their group key."""
+UNREADABLE, NEVER_CALLED, UNSCORED = "withheld_unreadable", "withheld_never_called", "withheld_unscored"
+SINGLE = "single_scored_rollout"
+
+
+def mean_and_std(rewards: Sequence[float]) -> tuple[float | None, float | None]:
+    """Mean (None of nothing) and sample standard deviation (None below two)."""
+    n = len(rewards)
+    if n == 0:
+        return None, None
+    mean = math.fsum(rewards) / n
+    if n == 1:
+        return mean, None
+    if max(rewards) == min(rewards):
+        return mean, 0.0
+    return mean, math.sqrt(math.fsum((r - mean) ** 2 for r in rewards) / (n - 1))
+
+
+def advantages(rewards: Sequence[float], normalisation: Normalisation, eps: float = 1e-4) -> list[float]:
+    """One advantage per reward. All are finite and there are two or more, else ValueError."""
+    n = len(rewards)
+    if n < 2:
+        raise ValueError("an advantage needs two rewards: one has no baseline")
+    if not all(map(math.isfinite, rewards)):
+        raise ValueError("a reward is no finite number")
+    if max(rewards) == min(rewards):
+        return [0.0] * n
+    if normalisation == "loo":
+        total = math.fsum(rewards)
+        return [r - (total - r) / (n - 1) for r in rewards]
+    mean = math.fsum(rewards) / n
+    std = math.sqrt(math.fsum((r - mean) ** 2 for r in rewards) / (n - 1))
+    return [(r - mean) / (std + eps) for r in rewards]
+
+
+def group_id(key: dict[str, str | None]) -> str:
+    """`task=…|agent=…` in the order of the key; null is spelt `null`."""
+    return "|".join(f"{name}={'null' if value is None else value}" for name, value in key.items())
+
+
+def group_table(frame: pd.DataFrame, members: np.ndarray, groups: Groups, lost: pd.DataFrame) -> pd.DataFrame:
+    """Advantages of all rollouts: one row per row of `frame`, in its order.
+
+    `members` masks the rollouts that count as attempts (the others, dropped as the same rollout or retried, get the
+    group id alone). `lost` holds the identity of rollouts that could not be read (`task_id`, `agent`, `model`, `job`;
+    null where unknown): each withholds every group that it may belong to.
+
+    Columns: `group_id`, `advantage` (NaN where there is none), `reason` (None, a reason of stage `groups`, or
+    `mixed_graders` of stage `convertible`), `zero_spread`, `group_size` (members, scored or not), `scored`, `mean` and
+    `std` (of the comparable rewards), `normalisation`, `formula`, `eps`.
+    """
+    columns = [COLUMN.get(key, key) for key in groups.by]
+    group = codes(frame, columns)
+    n_groups = int(group.max()) + 1 if len(frame) else 0
+    first = np.zeros(n_groups, dtype=np.int64)
+    first[group[::-1]] = np.arange(len(frame))[::-1]
+    keys = frame[columns].iloc[first].astype(object)
+    keys = keys.where(keys.notna(), None).reset_index(drop=True)
+    ids = np.array([group_id(dict(zip(groups.by, k, strict=True))) for k in keys.itertuples(index=False)], dtype=object)
+
+    counts = scored(frame) & members
+    cell = codes(frame.assign(_group=group), ["_group", *COMPARABLE])
+    n_cells = int(cell.max()) + 1 if len(frame) else 0
+    in_cell = np.bincount(cell[counts], minlength=n_cells)
+    in_group = np.bincount(group[counts], minlength=n_groups)
+
+    unreadable = _may_hold(keys.rename(columns=dict(zip(columns, groups.by, strict=True))), lost)
+    never_called = np.zeros(n_groups, dtype=bool)
+    never_called[group[members & frame["never_called"].to_numpy(dtype=bool)]] = True
+    unscored = np.zeros(n_groups, dtype=bool)
+    if groups.unscored == "withhold":
+        unscored[group[members & ~counts]] = True
+
+    advantage, mean, std, flat = _statistics(finite_reward(frame), cell, np.flatnonzero(counts), n_cells, groups)
+    alone = in_cell[cell] < 2
+    conditions = [
+        ~members,
+        unreadable[group],
+        never_called[group],
+        unscored[group] | ~counts,
+        alone & (in_group[group] >= 2),
+        alone,
+    ]
+    reasons = np.array([None, UNREADABLE, NEVER_CALLED, UNSCORED, "mixed_graders", SINGLE, None], dtype=object)
+    which = np.select(conditions, range(6), default=6)
+    given = which == 6
+    return pd.DataFrame(
+        {
+            "group_id": ids[group] if n_groups else np.zeros(0, dtype=object),
+            "advantage": np.where(given, advantage, np.nan),
+            "reason": pd.Series(reasons[which], dtype=object),
+            "zero_spread": given & flat[cell],
+            "group_size": np.bincount(group[members], minlength=n_groups)[group],
+            "scored": in_cell[cell],
+            "mean": mean[cell],
+            "std": std[cell],
+            "normalisation": groups.normalisation,
+            "formula": FORMULAS[groups.normalisation],
+            "eps": groups.eps,
+        }
+    )
+
+
+def _statistics(
+    rewards: np.ndarray, cell: np.ndarray, rows: np.ndarray, n_cells: int, groups: Groups
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Advantage per rollout; mean, std and zero spread per cell of comparable scored rollouts (`rows`)."""
+    order = rows[np.argsort(cell[rows], kind="stable")]
+    starts = np.searchsorted(cell[order], np.arange(n_cells + 1)).tolist()
+    values = rewards[order].tolist()
+    advantage = np.full(len(rewards), np.nan)
+    mean, std = np.full(n_cells, np.nan), np.full(n_cells, np.nan)
+    flat = np.zeros(n_cells, dtype=bool)
+    given = np.full(len(order), np.nan)
+    for c in range(n_cells):
+        start, stop = starts[c], starts[c + 1]
+        of_cell = values[start:stop]
+        m, s = mean_and_std(of_cell)
+        mean[c], std[c] = np.nan if m is None else m, np.nan if s is None else s
+        if s is not None:
+            flat[c] = s == 0.0
+            given[start:stop] = advantages(of_cell, groups.normalisation, groups.eps)
+    advantage[order] = given
+    return advantage, mean, std, flat
+
+
+def _may_hold(keys: pd.DataFrame, lost: pd.DataFrame) -> np.ndarray:
+    """Mask of the groups (one row of `keys` each) that a lost rollout may belong to: all that it knows agrees."""
+    held = np.zeros(len(keys), dtype=bool)
+    known = [key for key in ("task", "agent", "model", "job") if key in keys.columns]
+    if "task" not in known or lost.empty:
+        return held
+    identities = lost[[COLUMN.get(key, key) for key in known]].set_axis(known, axis=1).drop_duplicates()
+    identities = identities[identities["task"].notna()]
+    for pattern, some in identities.groupby([identities[key].notna() for key in known]):
+        shared = [key for key, has in zip(known, pattern, strict=True) if has]
+        hit = (
+            keys[shared].astype(object).merge(some[shared].astype(object).drop_duplicates(), how="left", indicator=True)
+        )
+        held |= (hit["_merge"] == "both").to_numpy()
+    return held

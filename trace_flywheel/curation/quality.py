@@ -1,0 +1,91 @@
+"""What cannot be trained on, whatever its reward: it must not use up a task's quota.
+
+Two views are judged by one set of rules: the row view (`SupervisedRollout`) and the rollout as recorded, which is what
+a preference pair or an RL row is made of; masks do not matter there.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pandas as pd
+
+from trace_flywheel.curation.decisions import drops
+from trace_flywheel.curation.masking import SupervisedRollout
+from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.records.message import Message, has_only_text, text_of
+from trace_flywheel.records.rollout import Rollout
+
+
+def quality(view: Rollout | SupervisedRollout) -> Drop | None:
+    """The drop of stage `quality`, or None where there is nothing to object to."""
+    row = isinstance(view, SupervisedRollout)
+    rollout = view.rollout if isinstance(view, SupervisedRollout) else view
+    # A corrected rollout ends with the human's answer: the model's being cut off no longer matters.
+    cut_off = rollout.is_truncated and not (isinstance(view, SupervisedRollout) and view.kind == "correction")
+    found: tuple[str, dict[str, Any]] | None = None
+    if cut_off:
+        found = "truncated", {"stop_reason": rollout.stop_reason}
+    elif (blank := _empty_answer(view.messages)) is not None:
+        found = "empty_answer", blank
+    elif (unpaired := _unpaired(view.messages)) is not None:
+        found = "unpaired_calls", unpaired
+    elif row and not any(m.role == "assistant" and m.train_on is not False for m in view.messages):
+        found = "nothing_to_train_on", {"assistant_turns": sum(m.role == "assistant" for m in view.messages)}
+    if found is None:
+        return None
+    return Drop(
+        stage=Stage.QUALITY,
+        reason=found[0],
+        evidence=found[1],
+        run_id=rollout.run_id,
+        trace_id=rollout.trace_id,
+        task_id=rollout.task_id,
+    )
+
+
+def _empty_answer(messages: Sequence[Message]) -> dict[str, Any] | None:
+    """Evidence where the last assistant turn says and calls nothing, or there is none.
+
+    What follows it may be a tool's result (a final `submit` call) or a user's goodbye: neither is a target.
+    """
+    last = next((i for i in reversed(range(len(messages))) if messages[i].role == "assistant"), None)
+    if last is None:
+        return {"assistant_turns": 0}
+    turn = messages[last]
+    if turn.tool_calls or text_of(turn.content).strip() or not has_only_text(turn.content):
+        return None
+    return {"message": last}
+
+
+def _unpaired(messages: Sequence[Message]) -> dict[str, Any] | None:
+    """Evidence of the first call without a result, or result without a call.
+
+    Results belong to the assistant turn before them; calls still open when the conversation ends in their turn are
+    legal.
+    """
+    pending: list[str] = []
+    for i, message in enumerate(messages):
+        if message.role == "assistant":
+            if pending:
+                return {"message": i, "unanswered": pending}
+            pending = [call.id for call in message.tool_calls]
+        elif message.role == "tool":
+            call = message.tool_call_id if message.tool_call_id is not None else next(iter(pending), None)
+            if call not in pending:
+                return {"message": i, "result_without_call": call}
+            pending.remove(str(call))
+    if pending and messages[-1].role not in {"assistant", "tool"}:
+        return {"message": len(messages) - 1, "unanswered": pending}
+    return None
+
+
+def quality_drops(frame: pd.DataFrame, alive: np.ndarray, kind: str) -> pd.DataFrame:
+    """The index's verdicts as drops: the row view for `sft`, the recorded view for `pair` and `rl`."""
+    if kind == "sft":
+        rows = np.flatnonzero(alive & frame["quality_reason"].notna().to_numpy())
+        evidence = [orjson.loads(e) if isinstance(e, str) else {} for e in frame["quality_evidence"].iloc[rows]]
+        return drops(Stage.QUALITY, rows, frame["quality_reason"].iloc[rows].tolist(), evidence)
+    rows = np.flatnonzero(alive & frame["pair_quality_reason"].notna().to_numpy())
+    return drops(Stage.QUALITY, rows, frame["pair_quality_reason"].iloc[rows].tolist(), [{}] * len(rows))

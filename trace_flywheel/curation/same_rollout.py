@@ -1,0 +1,46 @@
+"""Stage `same_rollout`: an attempt counts once, wherever it was seen; an attempt that was retried does not count.
+
+Identity is `attempt_hash` (session id, timestamps and content, or the address where a source records neither), so a
+copied folder or a second export is found and two temperature-0 twins stay two. Which copy stays never depends on its
+content: the first by (run_id, trace_id), copies whose own run id contradicts their folder last.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from trace_flywheel.curation.comparable import codes
+from trace_flywheel.curation.convertible import run_id_mismatch
+from trace_flywheel.curation.decisions import drops
+from trace_flywheel.records.fate import Stage
+
+
+def conflicting_ids(frame: pd.DataFrame) -> pd.DataFrame:
+    """Drops of stage `read`: rollouts of one run that share a trace id and differ in content. All of them go."""
+    address = codes(frame, ["run_id", "trace_id"])
+    contents = pd.Series(codes(frame, ["content_hash"])).groupby(address).nunique()
+    rows = np.flatnonzero(contents.reindex(address).to_numpy() > 1)
+    paths = frame["source_path"]
+    evidence = [{"trace_id": frame["trace_id"].iat[r], "path": paths.iat[r]} for r in rows.tolist()]
+    return drops(Stage.READ, rows, "conflicting_trace_id", evidence)
+
+
+def same_rollout(frame: pd.DataFrame, alive: np.ndarray) -> pd.DataFrame:
+    """Drops `retried` and, of each set of copies of one attempt, all but one as `same_rollout` (which names it)."""
+    retried = np.flatnonzero(alive & frame["retried"].to_numpy(dtype=bool))
+    live = np.flatnonzero(alive & ~frame["retried"].to_numpy(dtype=bool))
+    attempt = codes(frame.iloc[live], ["attempt_hash"])
+    order = np.lexsort((live, run_id_mismatch(frame.iloc[live]), attempt))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = attempt[order][1:] != attempt[order][:-1]
+    winner = np.zeros(len(order), dtype=np.int64)
+    winner[attempt[order][first]] = live[order][first]
+    copies = np.sort(live[order][~first])
+    kept = dict(zip(live[order].tolist(), winner[attempt[order]].tolist(), strict=True))
+    run, trace = frame["run_id"], frame["trace_id"]
+    evidence: list[dict[str, Any]] = [{} for _ in retried] + [
+        {"kept_run_id": run.iat[kept[r]], "kept_trace_id": trace.iat[kept[r]]} for r in copies.tolist()
+    ]
+    reasons = ["retried"] * len(retried) + ["same_rollout"] * len(copies)
+    return drops(Stage.SAME_ROLLOUT, np.concatenate([retried, copies]), reasons, evidence)
