@@ -1,0 +1,52 @@
+"""BenchFlow's retry rule, only where a job says that it retried: a later attempt replaces the earlier ones.
+
+Trials of one job folder with the same task, agent and model are attempts of one trial when `evaluation.json` holds a
+retry configuration. The scored attempt wins, then the one that finished last, then the last path. File times do not
+count: a copied folder must give the same answer.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from trace_flywheel.sources import benchflow_folders as folders
+from trace_flywheel.sources.benchflow_score import score_of
+from trace_flywheel.sources.jsonl import Document, read_document
+
+LIMITS = ("max_retries", "retries", "max_attempts", "attempts")
+
+
+def is_retried(trial: Path, root: Path) -> bool:
+    """Whether another attempt of this trial's job replaced it."""
+    job = trial.parent
+    if not _retries(job, root):
+        return False
+    own = folders.read_result(trial, root)
+    attempts = [
+        (_standing(other, path), path)
+        for path in folders.trials(job)
+        if path.parent == job and _key(other := folders.read_result(path, root)) == _key(own)
+    ]
+    return max(attempts)[1] != trial
+
+
+def _retries(job: Path, root: Path) -> bool:
+    path = job / "evaluation.json"
+    if not path.is_file():
+        return False
+    document = read_document(folders.inside(path), root, folders.DOCUMENT_BYTES)
+    value = document.value if isinstance(document, Document) else None
+    config = value.get("config") if isinstance(value, dict) else None
+    retry = config.get("retry") if isinstance(config, dict) else None
+    if isinstance(retry, dict):
+        limits = [retry[name] for name in LIMITS if name in retry]
+        return all(limit not in (0, None) for limit in limits) if limits else bool(retry)
+    return bool(retry)
+
+
+def _key(result: Any) -> tuple[Any, ...] | None:
+    return tuple(str(result.get(k)) for k in ("task_name", "agent", "model")) if isinstance(result, dict) else None
+
+
+def _standing(result: Any, path: Path) -> tuple[bool, str, str]:
+    finished = result.get("finished_at")
+    return score_of(result).reward is not None, finished if isinstance(finished, str) else "", path.as_posix()

@@ -1,0 +1,203 @@
+"""A BenchFlow capture (`llm_trajectory.jsonl`): recorded model calls, decoded as far as they are needed.
+
+A line is parsed once for its outline; conversations, tools and answers stay raw JSON until someone asks, because a
+long run repeats its whole history in every call. A call succeeded when its status is 200.
+"""
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+
+from trace_flywheel.sources.jsonl import Fault, decode_json, read_lines
+
+ABSENT = msgspec.Raw(b"")
+
+
+class Body(msgspec.Struct):
+    """Of a request. The dialects' fields side by side; `messages` wins over `input`, which may only repeat it."""
+
+    model: Any = None
+    messages: msgspec.Raw = ABSENT
+    input: msgspec.Raw = ABSENT
+    system: msgspec.Raw = ABSENT
+    instructions: msgspec.Raw = ABSENT
+    tools: msgspec.Raw = ABSENT
+    tool_defs: msgspec.Raw = ABSENT
+    temperature: Any = None
+    top_p: Any = None
+    max_tokens: Any = None
+    reasoning_effort: Any = None
+    thinking: Any = None
+
+
+class Request(msgspec.Struct):
+    body: Body | None = None
+
+
+class Response(msgspec.Struct):
+    status_code: Any = None
+    body: msgspec.Raw = ABSENT
+
+
+class Metadata(msgspec.Struct):
+    call_purpose: Any = None
+    token_capture: msgspec.Raw = ABSENT
+
+
+class Record(msgspec.Struct):
+    request: Request | None = None
+    response: Response | None = None
+    metadata: Metadata | None = None
+
+
+class Call(msgspec.Struct, eq=False):
+    """One recorded call with a request body."""
+
+    index: int
+    """Position among the capture's records, failed ones counted."""
+    line: int
+    body: Body
+    response: msgspec.Raw
+    status: int | None
+    purpose: str | None
+    token_capture: msgspec.Raw = ABSENT
+
+    @property
+    def chat(self) -> bool:
+        """Whether the conversation stands under `messages`."""
+        return bool(memoryview(self.body.messages))
+
+    @property
+    def items(self) -> bytes:
+        """The conversation's raw JSON, a list or a string."""
+        return bytes(self.body.messages if self.chat else self.body.input) or b"[]"
+
+    @property
+    def tools(self) -> bytes:
+        """The tool declarations' raw JSON, `[]` where none are offered."""
+        raw = bytes(self.body.tools) or bytes(self.body.tool_defs)
+        return raw if raw not in (b"", b"null") else b"[]"
+
+    def key(self) -> tuple[bytes, bytes, bytes]:
+        """What a repeated call repeats."""
+        return bytes(self.body.messages), bytes(self.body.input), self.tools
+
+
+class Capture(msgspec.Struct):
+    """A capture that could be read: its successful calls in order, and what else was in it."""
+
+    calls: list[Call]
+    records: int
+    sha256: str
+    failed: int = 0
+    retried: int = 0
+    """Failed calls that a later successful one repeats."""
+    torn_line: int | None = None
+    """Number of a last line that was cut; the calls before it are whole."""
+    bom: bool = False
+
+
+class RawFaultError(ValueError):
+    """Raw JSON that turns out to be unreadable when it is asked for."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.text)
+        self.fault = fault
+
+
+_decoder = msgspec.json.Decoder(Record)
+
+
+def read_capture(path: Path, root: Path, max_line_bytes: int) -> Capture | Fault:
+    """The capture's calls; a Fault for damage anywhere but in a cut last line."""
+    lines = read_lines(path, root, max_line_bytes, _decode)
+    capture = Capture([], 0, "")
+    failed: list[tuple[bytes, bytes, bytes]] = []
+    for line in lines:
+        if isinstance(line, Fault):
+            if not _cut(line):
+                return line
+            capture.torn_line = line.line
+            continue
+        record: Record = line.value
+        call = _call(record, capture.records, line.number)
+        capture.records += 1
+        if call is None or call.status != 200:
+            capture.failed += 1
+            if call is not None:
+                failed.append(call.key())
+            continue
+        if failed and (key := call.key()) in failed:
+            capture.retried += failed.count(key)
+            failed = [other for other in failed if other != key]
+        capture.calls.append(call)
+    capture.sha256, capture.bom = lines.sha256, lines.bom
+    return capture
+
+
+def _cut(fault: Fault) -> bool:
+    """Whether a write stopped in the middle of the last line, be it inside a character."""
+    ending = fault.reason == "bad_encoding" and "unexpected end" in fault.text
+    return fault.torn and (fault.reason == "bad_json" or ending)
+
+
+def _call(record: Record, index: int, line: int) -> Call | None:
+    response, request = record.response, record.request
+    if request is None or request.body is None:
+        return None
+    status = response.status_code if response is not None else None
+    metadata = record.metadata
+    purpose = metadata.call_purpose if metadata is not None else None
+    return Call(
+        index=index,
+        line=line,
+        body=request.body,
+        response=response.body if response is not None else ABSENT,
+        status=status if isinstance(status, int) else None,
+        purpose=purpose if isinstance(purpose, str) else None,
+        token_capture=metadata.token_capture if metadata is not None else ABSENT,
+    )
+
+
+def _decode(data: bytes) -> Record:
+    if not data.isascii():
+        data.decode()  # raw fields are not checked by the parser; bad UTF-8 is the line's fault
+    try:
+        return _decoder.decode(data)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        if b"NaN" not in data and b"Infinity" not in data:
+            raise
+        return _decoder.decode(_finite(data))
+
+
+def _finite(data: bytes) -> bytes:
+    """The line with NaN and infinities as null; a NaN inside a string is text and stays."""
+
+    try:
+        return orjson.dumps(json.loads(data))
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+
+
+def parsed(raw: msgspec.Raw | bytes, line: int) -> Any:
+    """The value of raw JSON, None where it is absent. Raises `RawFaultError` with the line."""
+    data = bytes(raw)
+    if not data:
+        return None
+    decoded = decode_json(data)
+    if isinstance(decoded, Fault):
+        raise RawFaultError(msgspec.structs.replace(decoded, line=line))
+    return decoded[0]
+
+
+@lru_cache(maxsize=64)
+def parsed_tools(raw: bytes) -> Any:
+    """The value of tool declarations, which repeat from call to call; None where they are unreadable."""
+    decoded = decode_json(raw)
+    return None if isinstance(decoded, Fault) else decoded[0]

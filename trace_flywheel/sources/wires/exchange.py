@@ -1,0 +1,88 @@
+"""Both halves of a recorded model call, each read by its own content.
+
+A gateway may record an Anthropic request beside an OpenAI answer, so neither half and no field of one says anything
+about the other; even inside a message list every item is told by itself.
+"""
+
+from typing import Any
+
+import msgspec
+
+from trace_flywheel.records.message import Message
+from trace_flywheel.sources.wires import anthropic_messages, openai_chat, openai_responses
+from trace_flywheel.sources.wires.parts import WireError
+
+CUT = frozenset({"length", "max_tokens", "model_context_window_exceeded", "incomplete", "max_output_tokens"})
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the model said. `truncated`: it hit a length limit."""
+
+    message: Message
+    stop_reason: str | None = None
+    truncated: bool = False
+    usage: dict[str, Any] | None = None
+
+
+def history_of(items: Any, system: Any, instructions: Any, chat: bool) -> list[tuple[int, Message]]:
+    """(index of the wire item, message) of a request; -1 is a top-level system prompt.
+
+    `chat` says that the items stood under `messages`. Raises `WireError` for what is no conversation.
+    """
+    head = [(-1, message) for message in anthropic_messages.system_of(system)]
+    if not chat:
+        head += [(-1, message) for message in anthropic_messages.system_of(instructions)]
+        return head + openai_responses.numbered(items)
+    if not isinstance(items, list):
+        raise WireError(f"messages is a {type(items).__name__}")
+    if any(isinstance(item, dict) and "role" not in item and "type" in item for item in items):
+        return head + openai_responses.numbered(items)
+    for index, item in enumerate(items):
+        if anthropic_messages.has_blocks(item):
+            head += [(index, message) for message in anthropic_messages.message_of(item)]
+        else:
+            head.append((index, openai_chat.message_of(item)))
+    return head
+
+
+def answer_of(body: Any) -> Answer | None:
+    """The answer in a response body, None where there is no assistant in it."""
+    if not isinstance(body, dict):
+        return None
+    usage = body.get("usage") if isinstance(body.get("usage"), dict) else None
+    choices = body.get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        inner, reason = choices[0].get("message"), choices[0].get("finish_reason")
+    elif isinstance(body.get("message"), dict):
+        inner, reason = body["message"], body.get("finish_reason")
+    elif isinstance(body.get("output"), list):
+        return _responses_answer(body, usage)
+    elif body.get("content") is not None:
+        inner, reason = {"role": "assistant", "content": body["content"]}, body.get("stop_reason")
+    else:
+        return None
+    if not isinstance(inner, dict):
+        return None
+    inner = {**inner, "role": "assistant"}
+    message = _both(inner) if anthropic_messages.has_blocks(inner) else openai_chat.message_of(inner)
+    return Answer(message, reason if isinstance(reason, str) else None, reason in CUT, usage)
+
+
+def _both(inner: dict[str, Any]) -> Message:
+    """An answer with Anthropic blocks, and what OpenAI fields beside them add."""
+    message = anthropic_messages.message_of(inner)[0]
+    return msgspec.structs.replace(
+        message,
+        tool_calls=message.tool_calls or openai_chat.calls_of(inner),
+        reasoning=message.reasoning or openai_chat.reasoning_of(inner),
+    )
+
+
+def _responses_answer(body: dict[str, Any], usage: dict[str, Any] | None) -> Answer | None:
+    turns = [message for _, message in openai_responses.numbered(body["output"]) if message.role == "assistant"]
+    if not turns:
+        return None
+    status, details = body.get("status"), body.get("incomplete_details")
+    reason = details.get("reason") if isinstance(details, dict) else None
+    stop = reason if isinstance(reason, str) else status if isinstance(status, str) else None
+    return Answer(turns[-1], stop, status == "incomplete", usage)
