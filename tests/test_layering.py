@@ -17,7 +17,7 @@ FLOOR = {
     "lake": 3,
     "flow": 4,
     "orchestration": 5,
-    "cli": 5,
+    "cli": 6,  # `refresh` and `ui` start what `orchestration` defines
 }
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -18,6 +18,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.sources import registry
@@ -32,7 +33,7 @@ SIDE_FILES = frozenset({"goldens.jsonl", "corrections.jsonl"})
 _REFUSED = re.compile(r'[\x00-\x1f\x7f-\x9f%\[\],*"|\\/]|\.(?=\.\.)|(?<=\.)\.(?=\.)|(?<=\.\.)\.|^\.{1,2}$')
 
 
-class RootError(ValueError):
+class RootError(FlywheelError):
     """A root that cannot be used. The text says which, why and what to do."""
 
 

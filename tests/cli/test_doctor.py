@@ -1,0 +1,49 @@
+"""What is off is named with its remedy, and only what is broken fails."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trace_flywheel.cli.main import main
+
+
+def findings(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, str]]:
+    return {f["what"]: f for f in json.loads(capsys.readouterr().out)}
+
+
+def test_a_fresh_place_works_and_says_what_to_do_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--home", str(tmp_path / "home"), "--json"]) == 0
+    found = findings(capsys)
+    assert found["python"]["state"] == "ok"
+    assert found["schemas"]["state"] == "ok"
+    assert found["roots"]["state"] == "off"
+    assert "--root" in found["roots"]["mend"]
+    assert found["lake"]["mend"] == "run `flywheel refresh`"
+    assert "automation.start" in found["automation"]["mend"]
+    assert not (tmp_path / "home").exists(), "doctor writes nothing"
+
+
+def test_a_lake_of_a_newer_version_is_bad(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "format").write_text("99\n")
+    assert main(["doctor", "--home", str(tmp_path), "--json"]) == 1
+    assert "'99'" in findings(capsys)["lake"]["found"]
+
+
+def test_a_wrong_setting_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "flywheel.toml").write_text("[groups]\neps = -1\n")
+    assert main(["doctor", "--config", str(tmp_path / "flywheel.toml"), "--json"]) == 1
+    assert "groups.eps" in findings(capsys)["settings"]["found"]
+
+
+def test_a_missing_root_is_bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLYWHEEL_ROOTS", json.dumps([str(tmp_path / "nowhere")]))
+    assert main(["doctor", "--home", str(tmp_path)]) == 1
+
+
+def test_lines_for_people_say_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["doctor", "--home", str(tmp_path)])
+    for line in capsys.readouterr().out.splitlines():
+        assert line.startswith(("ok ", "off ", "bad "))
+        assert line.startswith("ok ") or ";" in line

@@ -1,0 +1,25 @@
+"""Options that several commands share, and how they become settings."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Home = Annotated[Path | None, typer.Option("--home", help="Where lake, datasets and Dagster's storage rest.")]
+Config = Annotated[Path | None, typer.Option("--config", help="Settings file instead of flywheel.toml.")]
+Roots = Annotated[
+    list[Path] | None, typer.Option("--root", help="Folder that holds job folders, at any depth. May be repeated.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def settings_of(home: Path | None, config: Path | None, roots: list[Path] | None = None) -> Any:
+    """The settings in force: flags first, then environment, then the toml file."""
+    from trace_flywheel.settings import load_settings
+
+    given: dict[str, Any] = {}
+    if home is not None:
+        given["home"] = home
+    if roots:
+        given["roots"] = tuple(roots)
+    return load_settings(config, **given)

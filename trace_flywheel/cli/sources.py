@@ -1,0 +1,78 @@
+"""`flywheel sources`: what would be read below a folder, and what could not be. Writes nothing."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trace_flywheel.cli.options import AsJson, Config, settings_of
+
+
+def sources(
+    folder: Annotated[Path, typer.Argument(help="Folder that holds job folders, at any depth, or one of them.")],
+    as_json: AsJson = False,
+    config: Config = None,
+) -> None:
+    document = _look(folder, config)
+    if as_json:
+        print(json.dumps(document, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("run", "format", "finished", "rollouts", "problems", box=None)
+    for run in document["runs"]:
+        problems = ", ".join(f"{reason} {count}" for reason, count in run["problems"].items())
+        table.add_row(run["run_id"], run["format"], "yes" if run["finished"] else "no", str(run["rollouts"]), problems)
+    console = Console(soft_wrap=True)
+    console.print(table)
+    for problem in document["problems"]:
+        console.print(f"{problem['path']}: {problem['reason']}: {problem['text']}", markup=False, highlight=False)
+    total = sum(run["rollouts"] for run in document["runs"])
+    console.print(f"{len(document['runs'])} runs, {total} rollouts, {len(document['problems'])} problems")
+
+
+def _look(folder: Path, config: Path | None) -> dict[str, Any]:
+    from trace_flywheel.records.fate import Drop
+    from trace_flywheel.sources.discover import discover, read_unit, units
+    from trace_flywheel.sources.reader import ReadOptions
+
+    settings = settings_of(None, config)
+    options = ReadOptions(
+        max_line_bytes=int(settings.ingest.max_line_mb * 1_000_000),
+        pass_reward=settings.grading.pass_reward,
+        verdict_map=settings.grading.verdict_map,
+        exchanges=False,
+    )
+    found = discover([folder])
+    runs: list[dict[str, Any]] = []
+    problems = [(p.path or "", p.reason, p.evidence) for p in found.problems]
+    for run in found.runs:
+        rollouts, reasons = 0, Counter[str]()
+        for unit in units(run):
+            for item in read_unit(run, unit, options):
+                if isinstance(item, Drop):
+                    reasons[item.reason] += 1
+                    problems.append((f"{run.run_id}: {item.path or unit.relative}", item.reason, item.evidence))
+                else:
+                    rollouts += 1
+        runs.append(
+            {
+                "run_id": run.run_id,
+                "format": run.format,
+                "path": str(run.path),
+                "finished": run.finished,
+                "rollouts": rollouts,
+                "problems": dict(sorted(reasons.items())),
+            }
+        )
+    listed = [{"path": path, "reason": reason, "text": _words(evidence)} for path, reason, evidence in problems]
+    return {"runs": runs, "problems": listed}
+
+
+def _words(evidence: dict[str, Any]) -> str:
+    if isinstance(text := evidence.get("text"), str):
+        return text
+    return ", ".join(f"{key} {value}" for key, value in sorted(evidence.items()))

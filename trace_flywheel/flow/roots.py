@@ -1,0 +1,33 @@
+"""Which roots are in force: those of the settings, else those that this home was last fed from.
+
+`<home>/roots.json` maps a root's label to its folder. So a run that was read once can be read again from Dagster's
+pages, and `flywheel ui` after `flywheel refresh --root DIR` watches the same folders without a settings file.
+"""
+
+import json
+from pathlib import Path
+
+from trace_flywheel.lake.files import replace_text
+from trace_flywheel.settings import Settings
+
+
+def remembered(home: Path) -> dict[str, Path]:
+    """Label to folder of every root that was read into this home; folders that are gone are left out."""
+    path = home / "roots.json"
+    if not path.is_file():
+        return {}
+    return {
+        label: Path(folder) for label, folder in json.loads(path.read_text("utf-8")).items() if Path(folder).exists()
+    }
+
+
+def remember(home: Path, roots: tuple[Path, ...]) -> None:
+    """Note the roots of a refresh; a label's newest folder wins."""
+    known = {label: str(folder) for label, folder in remembered(home).items()}
+    now = {**known, **{root.absolute().name: str(root.absolute()) for root in roots}}
+    if now != known:
+        replace_text(home / "roots.json", json.dumps(now, indent=1, sort_keys=True) + "\n")
+
+
+def roots_in_force(settings: Settings) -> tuple[Path, ...]:
+    return settings.roots or tuple(remembered(settings.home).values())
