@@ -66,7 +66,7 @@ def exact_duplicates(frame: pd.DataFrame, alive: np.ndarray, rank: np.ndarray) -
     first = rows[np.unique(codes, return_index=True)[1]]
     kept = first[codes] if len(rows) else rows
     lost = kept != rows
-    evidence = [{"kept": _address(frame, row)} for row in kept[lost]]
+    evidence = [{"kept": address} for address in _addresses(frame, kept[lost])]
     return _sorted(drops(Stage.EXACT_DUPLICATE, rows[lost], "exact_duplicate", evidence))
 
 
@@ -94,7 +94,8 @@ def near_duplicates(
         threshold=threshold,
     )
     rows = np.flatnonzero(match != NONE)
-    evidence = [{"kept": _address(frame, match[r]), **_measured(scores[r], threshold)} for r in rows]
+    measured = [_measured(pair, threshold) for pair in scores[rows].tolist()]
+    evidence = [{"kept": a, **m} for a, m in zip(_addresses(frame, match[rows]), measured, strict=True)]
     return drops(Stage.NEAR_DUPLICATE, rows, "near_duplicate", evidence)
 
 
@@ -117,7 +118,7 @@ def corpus_near_duplicates(
         threshold=threshold,
     )
     rows = np.flatnonzero(match != NONE)
-    evidence = [{"corpus": corpus.names[match[r] - size], **_measured(scores[r], threshold)} for r in rows]
+    evidence = [{"corpus": corpus.names[match[r] - size], **_measured(scores[r].tolist(), threshold)} for r in rows]
     return drops(Stage.NEAR_DUPLICATE, rows, "corpus_near_duplicate", evidence)
 
 
@@ -195,13 +196,17 @@ def _joined(left: Spans, right: Spans) -> Spans:
     )
 
 
-def _address(frame: pd.DataFrame, row: int) -> dict[str, Any]:
-    return {"run_id": frame["run_id"].iat[row], "trace_id": frame["trace_id"].iat[row]}
+def _addresses(frame: pd.DataFrame, rows: np.ndarray) -> list[dict[str, Any]]:
+    return frame[["run_id", "trace_id"]].iloc[rows].to_dict("records")  # type: ignore[return-value] # str keys
 
 
-def _measured(scores: np.ndarray, threshold: float) -> dict[str, Any]:
-    of_prompt, of_supervised = (round(float(score), 4) for score in scores)
-    return {"jaccard_prompt": of_prompt, "jaccard_supervised": of_supervised, "threshold": threshold}
+def _measured(scores: list[float], threshold: float) -> dict[str, Any]:
+    of_prompt, of_supervised = scores
+    return {
+        "jaccard_prompt": round(of_prompt, 4),
+        "jaccard_supervised": round(of_supervised, 4),
+        "threshold": threshold,
+    }
 
 
 def _sorted(answer: pd.DataFrame) -> pd.DataFrame:

@@ -14,19 +14,21 @@ NONE = -1
 
 
 @compiled
-def agreement(left: np.ndarray, right: np.ndarray) -> float:
+def agreement(sketches: np.ndarray, row: int, other: int) -> float:
     """Share of equal sketch values: the estimate of Jaccard."""
     if not COMPILED:
-        return float(np.mean(left == right))
+        return float(np.mean(sketches[row] == sketches[other]))
     equal = 0
-    for k in range(len(left)):
-        equal += left[k] == right[k]
-    return equal / len(left)
+    for k in range(sketches.shape[1]):
+        equal += sketches[row, k] == sketches[other, k]
+    return float(equal / sketches.shape[1])
 
 
 @compiled
-def jaccard(left: np.ndarray, right: np.ndarray) -> float:
-    """Exact Jaccard of two sorted unique arrays; 1 for two empty ones."""
+def jaccard(values: np.ndarray, offsets: np.ndarray, row: int, other: int) -> float:
+    """Exact Jaccard of two rows' sorted unique shingles; 1 for two empty sets."""
+    left = values[offsets[row] : offsets[row + 1]]
+    right = values[offsets[other] : offsets[other + 1]]
     if len(left) == 0 and len(right) == 0:
         return 1.0
     if not COMPILED:
@@ -45,9 +47,11 @@ def jaccard(left: np.ndarray, right: np.ndarray) -> float:
 
 
 @compiled
-def sizes_allow(left: int, right: int, threshold: float) -> bool:
+def sizes_allow(offsets: np.ndarray, row: int, other: int, threshold: float) -> bool:
     """Jaccard is at most the ratio of the set sizes."""
-    return min(left, right) >= threshold * max(left, right)
+    left = offsets[row + 1] - offsets[row]
+    right = offsets[other + 1] - offsets[other]
+    return bool(min(left, right) >= threshold * max(left, right))
 
 
 @compiled
@@ -94,8 +98,6 @@ def greedy(
                 if supervised_buckets[row, band] != NONE:
                     cost_supervised += count[1, supervised_buckets[row, band]]
             side = 0 if cost_prompt < cost_supervised else 1
-            prompt = prompt_values[prompt_offsets[row] : prompt_offsets[row + 1]]
-            supervised = supervised_values[supervised_offsets[row] : supervised_offsets[row + 1]]
             for band in range(bands):
                 bucket = prompt_buckets[row, band] if side == 0 else supervised_buckets[row, band]
                 entry = head[side, bucket] if bucket != NONE else NONE
@@ -105,16 +107,14 @@ def greedy(
                     if seen[other] == row or owner[other] == owner[row]:
                         continue
                     seen[other] = row
-                    other_prompt = prompt_values[prompt_offsets[other] : prompt_offsets[other + 1]]
-                    other_supervised = supervised_values[supervised_offsets[other] : supervised_offsets[other + 1]]
                     if (
-                        sizes_allow(len(supervised), len(other_supervised), threshold)
-                        and sizes_allow(len(prompt), len(other_prompt), threshold)
-                        and agreement(supervised_sketches[row], supervised_sketches[other]) >= prefilter
-                        and agreement(prompt_sketches[row], prompt_sketches[other]) >= prefilter
+                        sizes_allow(supervised_offsets, row, other, threshold)
+                        and sizes_allow(prompt_offsets, row, other, threshold)
+                        and agreement(supervised_sketches, row, other) >= prefilter
+                        and agreement(prompt_sketches, row, other) >= prefilter
                     ):
-                        of_prompt = jaccard(prompt, other_prompt)
-                        of_supervised = jaccard(supervised, other_supervised)
+                        of_prompt = jaccard(prompt_values, prompt_offsets, row, other)
+                        of_supervised = jaccard(supervised_values, supervised_offsets, row, other)
                         if of_prompt >= threshold and of_supervised >= threshold:
                             match[row] = other
                             scores[row, 0] = of_prompt

@@ -9,7 +9,7 @@ case-folded, as 32-bit hashes; a text of fewer than five tokens is one shingle. 
 bit datasketch's `MinHash(num_perm=128, scheme="affine32")` over those hashes.
 """
 
-import unicodedata
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,8 +17,8 @@ from functools import cache
 import numpy as np
 
 from trace_flywheel.curation.compiled import COMPILED, compiled
-from trace_flywheel.curation.token_kernel import ngram_hashes
-from trace_flywheel.records.canonical import canonical_arguments, folded
+from trace_flywheel.curation.token_kernel import ngram_hashes, utf8
+from trace_flywheel.records.canonical import canonical_arguments
 from trace_flywheel.records.index import PERMUTATIONS
 from trace_flywheel.records.message import Message, text_of
 
@@ -36,6 +36,8 @@ def _whitespace_table() -> np.ndarray:
 
 
 _WORDS = _whitespace_table()
+_BLANKS = re.compile("[\x85\u1680\u2028\u2029]")
+"""White space outside ASCII that NFKC does not turn into a blank."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,9 @@ def _said(message: Message) -> list[str]:
 
 def shingle_hashes(text: str) -> np.ndarray:
     """Sorted unique 32-bit hashes of the text's 5-shingles; empty for a text without words."""
-    if not text.isascii():
-        text = folded(unicodedata.normalize("NFC", text))
-    data = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    hashes = (ngram_hashes(data, _WORDS, SHINGLE) >> np.uint64(32)).astype(np.uint32)
+    hashes = (ngram_hashes(utf8(text, _BLANKS), _WORDS, SHINGLE) >> np.uint64(32)).astype(np.uint32)
     hashes.sort()
-    return hashes[np.append(True, hashes[1:] != hashes[:-1])] if len(hashes) else hashes
+    return hashes[: _unique(hashes)] if COMPILED else np.unique(hashes)
 
 
 def sketch(shingles: np.ndarray) -> np.ndarray:
@@ -112,6 +111,18 @@ def sketch(shingles: np.ndarray) -> np.ndarray:
     out = np.empty(PERMUTATIONS, dtype=np.uint32)
     _minima(mixed, a, b, out)
     return out
+
+
+@compiled
+def _unique(ordered: np.ndarray) -> int:
+    """Moves the distinct values of a sorted array to its front and returns their number."""
+    size = 0
+    for j in range(len(ordered)):
+        value = ordered[j]
+        if size == 0 or ordered[size - 1] != value:
+            ordered[size] = value
+            size += 1
+    return size
 
 
 @cache

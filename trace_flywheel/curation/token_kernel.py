@@ -4,9 +4,13 @@ A token is a run of bytes that the table does not map to 0, lower-cased by the t
 spaces (Chinese, Japanese, Thai, Lao, Myanmar, Khmer) every character is a token of its own, wherever it stands, so
 that one foreign word in a text changes its own n-grams only. Both paths give the same numbers on every machine.
 
-A token hashes as the polynomial sum(byte * P^k) mod 2^64, mixed; an n-gram as the polynomial of its tokens' hashes,
-mixed again. A text of fewer than n tokens is one n-gram; a text without tokens has none.
+`utf8` prepares text and `ngram_hashes` does the rest. A token hashes as the polynomial sum(byte * P^k) mod 2^64,
+mixed; an n-gram as the polynomial of its tokens' hashes, mixed again. A text of fewer than n tokens is one n-gram; a
+text without tokens has none.
 """
+
+import re
+import unicodedata
 
 import numpy as np
 
@@ -19,6 +23,18 @@ _BYTE_BASE, _GRAM_BASE, _MIX = np.uint64(BYTE_BASE), np.uint64(GRAM_BASE), np.ui
 _HALF = np.uint64(32)
 
 
+def utf8(text: str, separators: re.Pattern[str]) -> np.ndarray:
+    """The bytes that tokens are cut from. ASCII is left to the table; other characters are normalised and case-folded,
+    and where `separators` matches them a blank stands instead. A line of ASCII costs nothing more in any text."""
+    if not text.isascii():
+        text = "\n".join(line if line.isascii() else _plain(line, separators) for line in text.split("\n"))
+    return np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+
+
+def _plain(line: str, separators: re.Pattern[str]) -> str:
+    return separators.sub(" ", unicodedata.normalize("NFKC", line).casefold())
+
+
 def ngram_hashes(data: np.ndarray, table: np.ndarray, n: int) -> np.ndarray:
     """64-bit hashes of the n-grams of UTF-8 bytes, in text order, repeats included.
 
@@ -26,12 +42,8 @@ def ngram_hashes(data: np.ndarray, table: np.ndarray, n: int) -> np.ndarray:
     """
     if not COMPILED:
         return ngram_hashes_numpy(data, table, n)
-    out = np.empty(len(data) // 2 + 1, dtype=np.uint64)
-    return out[: _ngrams(data, table, n, _power(n - 1), out)].copy()
-
-
-def _power(exponent: int) -> np.uint64:
-    return np.uint64(pow(GRAM_BASE, exponent, 1 << 64))
+    tokens, grams = np.empty((2, len(data) // 2 + 2), dtype=np.uint64)
+    return grams[: _ngrams(data, table, n, tokens, grams)]
 
 
 @compiled
@@ -56,52 +68,44 @@ def _mixed(value: np.uint64) -> np.uint64:
 
 
 @compiled
-def _ngrams(data: np.ndarray, table: np.ndarray, n: int, top: np.uint64, out: np.ndarray) -> int:
-    """Fills `out` and returns the number of n-grams. The window slides: the oldest token leaves with weight `top`."""
-    ring = np.zeros(n, dtype=np.uint64)
-    tokens = 0
-    written = 0
-    gram = np.uint64(0)
-    token = np.uint64(0)
-    inside = False
+def _ngrams(data: np.ndarray, table: np.ndarray, n: int, token_hashes: np.ndarray, grams: np.ndarray) -> int:
+    """Fills the two buffers and returns the number of n-grams."""
     size = len(data)
+    tokens = 0
+    token = np.uint64(0)
     i = 0
-    while i <= size:
-        byte = table[data[i]] if i < size else np.uint8(0)
-        alone = byte >= 0xE0 and i + 1 < size and _spaceless(int(byte), int(data[i + 1]))
-        if inside and (byte == 0 or alone):
-            inside = False
-            slot = tokens % n
-            token = _mixed(token)
-            gram = (gram - ring[slot] * top) * _GRAM_BASE + token
-            ring[slot] = token
-            tokens += 1
-            if tokens >= n:
-                out[written] = _mixed(gram)
-                written += 1
+    while i < size:
+        byte = table[data[i]]
+        if byte == 0:
+            token_hashes[tokens] = token
+            tokens += token != 0
             token = np.uint64(0)
-        if alone:
+        elif byte >= 0xE0 and i + 1 < size and _spaceless(int(byte), int(data[i + 1])):
+            token_hashes[tokens] = token
+            tokens += token != 0
+            token = np.uint64(0)
             end = min(size, i + (4 if byte >= 0xF0 else 3))
             while i < end:
                 token = token * _BYTE_BASE + np.uint64(data[i])
                 i += 1
-            slot = tokens % n
-            token = _mixed(token)
-            gram = (gram - ring[slot] * top) * _GRAM_BASE + token
-            ring[slot] = token
+            token_hashes[tokens] = token
             tokens += 1
-            if tokens >= n:
-                out[written] = _mixed(gram)
-                written += 1
             token = np.uint64(0)
             continue
-        if byte != 0:
+        else:
             token = token * _BYTE_BASE + np.uint64(byte)
-            inside = True
         i += 1
-    if 0 < tokens < n:
-        out[0] = _mixed(gram)
-        written = 1
+    token_hashes[tokens] = token
+    tokens += token != 0
+    for j in range(tokens):
+        grams[j] = token_hashes[j] = _mixed(token_hashes[j])
+    width = min(n, tokens)
+    written = tokens - width + 1 if tokens > 0 else 0
+    for k in range(1, width):  # the long loop inside: it runs in vector registers
+        for j in range(written):
+            grams[j] = grams[j] * _GRAM_BASE + token_hashes[j + k]
+    for j in range(written):
+        grams[j] = _mixed(grams[j])
     return written
 
 
