@@ -7,13 +7,14 @@ only when it is a regular file whose real path lies below the root. The digest c
 """
 
 import hashlib
+import io
 import json
 import os
 import re
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 import orjson
@@ -95,7 +96,7 @@ class Lines:
         self.surrogates += surrogates
         return Line(number, value)
 
-    def _split(self, file: BinaryIO) -> Iterator[tuple[int, bytes | int, bool]]:
+    def _split(self, file: io.FileIO) -> Iterator[tuple[int, bytes | int, bool]]:
         """(number, bytes without the newline, ended by one); of a line above the limit only its size."""
         number, held, held_bytes = 1, list[bytes](), 0
         while block := file.read(BLOCK_BYTES):
@@ -149,7 +150,25 @@ def read_document(path: Path, root: Path, max_bytes: int, decode: Decode | None 
     return Document(value, hashlib.sha256(data).hexdigest(), len(data), bom, surrogates)
 
 
-def open_regular(path: Path, root: Path) -> BinaryIO:
+def digest_of(path: Path, root: Path) -> str | Fault:
+    """Sha256 of a file's bytes, for rollouts that are yielded before the file has been read to its end."""
+    try:
+        with open_regular(path, root) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        return Fault("unreadable_file", _os_text(error))
+
+
+def peek(path: Path, root: Path, size: int) -> bytes:
+    """The first bytes of a file without its byte-order mark; empty where it cannot be opened."""
+    try:
+        with open_regular(path, root) as file:
+            return file.read(size).removeprefix(BOM)
+    except OSError:
+        return b""
+
+
+def open_regular(path: Path, root: Path) -> io.FileIO:
     """Open a regular file below `root` for reading. A link, a FIFO, a device or a way out of the root is an OSError."""
     real_root = os.path.realpath(root)
     real = os.path.realpath(path.parent)
@@ -160,7 +179,7 @@ def open_regular(path: Path, root: Path) -> BinaryIO:
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(0, "is no regular file", str(path))
-        return open(handle, "rb", buffering=0)
+        return io.FileIO(handle, "rb")
     except BaseException:
         os.close(handle)
         raise

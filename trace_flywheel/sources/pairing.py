@@ -40,9 +40,12 @@ class _Turn(msgspec.Struct):
     others: list[tuple[Message, "_Open | None"]] = msgspec.field(default_factory=list)
 
 
-def pair(messages: Sequence[Message]) -> Paired:
-    """Bind results to calls. The order of assistant messages never changes and none is lost."""
-    pairing = _Pairing(messages)
+def pair(messages: Sequence[Message], repair: bool = True) -> Paired:
+    """Bind results to calls. The order of assistant messages never changes and none is lost.
+
+    Without `repair` a result under an id that no open call has is an orphan.
+    """
+    pairing = _Pairing(messages, repair)
     for index, message in enumerate(messages):
         if message.role == "assistant":
             pairing.turn(message)
@@ -54,8 +57,9 @@ def pair(messages: Sequence[Message]) -> Paired:
 
 
 class _Pairing:
-    def __init__(self, messages: Sequence[Message]) -> None:
+    def __init__(self, messages: Sequence[Message], repair: bool) -> None:
         self.messages = messages
+        self.repair = repair
         self.turns = [_Turn(None, [])]
         self.open: list[_Open] = []
         self.used: set[str] = set()
@@ -88,7 +92,7 @@ class _Pairing:
         if found is None and self.last is not None and recorded == self.last[0] and self._follows_result(index):
             self._merge(self.last[1], message)
             return
-        if found is None and recorded and (drifted := self._drifted(index)) is not None:
+        if found is None and recorded and self.repair and (drifted := self._drifted(index)) is not None:
             found = drifted
             self._name(found.turn, found.position, recorded)
         if found is None:

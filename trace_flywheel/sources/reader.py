@@ -6,13 +6,14 @@ of a run are sorted by path. Reading yields `Rollout | Drop` and never raises fo
 file, line, reason and the best-known identity, and the rest goes on. No reader follows a link out of its root.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from trace_flywheel.records.fate import Drop
+from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout, Verdict
 
 
@@ -50,7 +51,7 @@ class Unit(msgspec.Struct, frozen=True):
 
     path: Path
     relative: str
-    """POSIX path below the run's root folder (the file or folder itself when the run is one file)."""
+    """POSIX path below the run's `root`, `.` for a run that is its root: what data says about a place."""
     size: int
     """Bytes to read, about: for spreading work."""
 
@@ -75,3 +76,36 @@ class Reader(Protocol):
     def units(self, run: Run) -> Sequence[Unit]: ...
 
     def read(self, run: Run, unit: Unit, options: ReadOptions) -> Iterator[Rollout | Drop]: ...
+
+
+def job_of(run: Run) -> str:
+    """What the data calls the job folder: the last part of the run id."""
+    return run.run_id.rsplit("/", 1)[-1]
+
+
+def dropped(run: Run, unit: Unit, reason: str, evidence: dict[str, Any], **identity: str | None) -> Drop:
+    """A drop of stage `read` with the unit's place; `identity` is trace_id, task_id, agent and model as known."""
+    return Drop(Stage.READ, reason, evidence, run_id=run.run_id, job=job_of(run), path=unit.relative, **identity)
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Every regular file below a folder, hidden ones and links apart, in no particular order."""
+    for top, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in files:
+            path = Path(top, name)
+            if not name.startswith(".") and not path.is_symlink():
+                yield path
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file; 0 where it is gone."""
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def text_or_none(value: Any) -> str | None:
+    """A text that says something, else None."""
+    return value if isinstance(value, str) and value else None

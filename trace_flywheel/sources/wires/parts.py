@@ -63,7 +63,10 @@ def call_of(call_id: Any, name: Any, arguments: Any, position: int) -> ToolCall:
 
 
 def arguments_of(value: Any) -> tuple[str, bool]:
-    """(argument text, whether it is a JSON object). Empty and null mean no arguments; an object is written out."""
+    """(argument text, whether it is a JSON object). Empty and null mean no arguments; an object is written out.
+
+    Text of text (an object encoded twice) is decoded once, to the text of its object.
+    """
     if value is None:
         return "{}", True
     if isinstance(value, dict):
@@ -76,6 +79,9 @@ def arguments_of(value: Any) -> tuple[str, bool]:
         parsed = orjson.loads(value)
     except orjson.JSONDecodeError:
         return value, False
+    if isinstance(parsed, str) and parsed.lstrip().startswith("{"):
+        inner, is_object = arguments_of(parsed)
+        return (inner, True) if is_object else (value, False)
     return ("{}", True) if parsed is None else (value, isinstance(parsed, dict))
 
 

@@ -1,0 +1,368 @@
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_flywheel.records.canonical import canonical_json
+from trace_flywheel.records.fate import Drop
+from trace_flywheel.records.message import Message, ToolCall
+from trace_flywheel.records.rollout import Correction, Rollout, RolloutError, Source
+from trace_flywheel.sources.discover import discover, read_unit, units
+from trace_flywheel.sources.eval_row import RowError, rollout_of
+from trace_flywheel.sources.reader import ReadOptions, Run
+
+Record = Rollout | Drop
+
+
+def row(trace_id: str = "t1", **fields: Any) -> dict[str, Any]:
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    return {"trace_id": trace_id, "task_id": "task", "messages": messages, "verdict": "pass", "reward": 1.0} | fields
+
+
+def layout(tmp_path: Path, text: str | bytes, name: str = "results.json") -> Path:
+    folder = tmp_path / "bench" / "runs" / "r1"
+    folder.mkdir(parents=True)
+    (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    return tmp_path / "bench"
+
+
+def read(root: Path, options: ReadOptions | None = None) -> list[Record]:
+    def records() -> Iterator[Record]:
+        for run in discover([root]).runs:
+            for unit in units(run):
+                yield from read_unit(run, unit, options or ReadOptions())
+
+    return list(records())
+
+
+def read_row(value: Any, **options: Any) -> Rollout:
+    run = Run("bench/runs/r1", "eval_run", Path("/bench"), Path("/bench/runs/r1"))
+    return rollout_of(value, run, Source("eval_run", "runs/r1/results.json", "0"), options)
+
+
+def read_messages(*messages: dict[str, Any]) -> tuple[Message, ...]:
+    return read_row(row(messages=list(messages))).messages
+
+
+ROWS = [row("t1"), row("t2", reward=0.0, verdict="fail")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("results.json", json.dumps(ROWS)),
+        ("results.json", json.dumps(ROWS, indent=2)),
+        ("results.json", "\n".join(map(json.dumps, ROWS))),
+        ("results.json", json.dumps({"results": ROWS})),
+        ("results.json", json.dumps({"results": ROWS}, indent=1)),
+        ("results.json", json.dumps({"harness": "h", "results": ROWS}, indent=1)),
+        ("results.json", '{"harness": "h",\n"results": ' + json.dumps(ROWS) + "}"),
+        ("results.json", "\ufeff" + json.dumps(ROWS)),
+        ("results.jsonl", "\n".join(map(json.dumps, ROWS)) + "\n"),
+    ],
+)
+def test_every_container_gives_the_same_rollouts(tmp_path: Path, name: str, text: str) -> None:
+    first, second = read(layout(tmp_path, text, name))
+    assert isinstance(first, Rollout)
+    assert isinstance(second, Rollout)
+    assert (first.run_id, first.trace_id, first.verdict, first.reward) == ("bench/runs/r1", "t1", "pass", 1.0)
+    assert (second.trace_id, second.verdict, second.reward) == ("t2", "fail", 0.0)
+    assert first.source.path == f"runs/r1/{name}"
+    assert len(first.source.sha256) == 64
+
+
+def test_the_run_folder_or_its_file_as_the_root(tmp_path: Path) -> None:
+    root = layout(tmp_path, json.dumps(ROWS))
+    for given_path in (root / "runs" / "r1", root / "runs" / "r1" / "results.json"):
+        records = read(given_path)
+        assert [(r.run_id, r.trace_id) for r in records] == [("r1", "t1"), ("r1", "t2")]
+
+
+def test_a_file_of_any_name_given_by_itself_is_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "export.jsonl"
+    path.write_text("\n".join(map(json.dumps, ROWS)))
+    assert [r.run_id for r in read(path)] == ["export.jsonl", "export.jsonl"]
+
+
+def test_an_empty_run_is_a_run_and_another_shape_a_problem(tmp_path: Path) -> None:
+    root = layout(tmp_path, "[]\n")
+    assert [run.run_id for run in discover([root]).runs] == ["bench/runs/r1"]
+    assert read(root) == []
+    (root / "runs" / "r1" / "results.json").write_text('{"resolved": true}')
+    found = discover([root])
+    assert found.runs == ()
+    assert [p.reason for p in found.problems] == ["unknown_shape"]
+
+
+def test_an_array_that_does_not_end_is_unfinished_and_named(tmp_path: Path) -> None:
+    root = layout(tmp_path, json.dumps(ROWS)[:-30])
+    (run,) = discover([root]).runs
+    assert not run.finished
+    (drop,) = read(root)
+    assert isinstance(drop, Drop)
+    assert (drop.reason, drop.run_id, drop.path) == ("bad_json", "bench/runs/r1", "runs/r1/results.json")
+
+
+def test_a_torn_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    lines = [json.dumps(ROWS[0]), '{"trace_id": "torn', json.dumps(ROWS[1])]
+    first, torn, last = read(layout(tmp_path, "\n".join(lines)))
+    assert isinstance(torn, Drop)
+    assert (torn.reason, torn.evidence["line"]) == ("bad_json", 2)
+    assert [first.trace_id, last.trace_id] == ["t1", "t2"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ({"trace_id": "x", "task_id": "t"}, "messages"),
+        ({"trace_id": "x", "messages": []}, "task_id"),
+        ({"task_id": "t", "messages": []}, "trace_id"),
+        (row("", messages=[]), "trace_id"),
+        (["no", "object"], "object"),
+        (row("x", messages=[{"role": "narrator", "content": "q"}]), '"narrator"'),
+        (row("x", messages=[{"content": "q"}]), "message 1"),
+        (row("x", messages=["q"]), "message 1"),
+        (row("x", correction={"corrected_by": "ann"}), "correction"),
+        (row("x", correction={"content": "c", "turn": -1}), "correction"),
+        (row("x", step_verdicts="pass"), "step_verdicts"),
+        (row("x", error={"category": "crash", "by": "gremlins"}), "gremlins"),
+    ],
+)
+def test_a_bad_row_is_a_drop_and_the_rest_is_read(tmp_path: Path, bad: Any, says: str) -> None:
+    good, drop = read(layout(tmp_path, json.dumps([row("t1"), bad])))
+    assert isinstance(good, Rollout)
+    assert isinstance(drop, Drop)
+    assert (drop.reason, drop.evidence["row"]) == ("unknown_shape", 2)
+    assert says in drop.evidence["text"]
+
+
+def test_a_drop_knows_whose_row_it_was(tmp_path: Path) -> None:
+    bad = row("x", messages=None, agent="coder", model="m")
+    (drop,) = read(layout(tmp_path, json.dumps(bad)))
+    assert isinstance(drop, Drop)
+    assert (drop.trace_id, drop.task_id, drop.agent, drop.model, drop.job) == ("x", "task", "coder", "m", "r1")
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict", "text"),
+    [
+        ("pass", "pass", None),
+        ("fail", "fail", None),
+        (None, None, None),
+        ("PASS", None, '"PASS"'),
+        ("", None, '""'),
+        (True, None, "true"),
+        (1, None, "1"),
+    ],
+)
+def test_only_pass_and_fail_are_verdicts(value: Any, verdict: str | None, text: str | None) -> None:
+    found = read_row(row(verdict=value))
+    assert (found.verdict, found.verdict_text) == (verdict, text)
+
+
+def test_a_mapped_spelling_counts() -> None:
+    assert read_row(row(verdict="ok"), ok="pass").verdict == "pass"
+    assert read_row(row(verdict=False), false="fail").verdict == "fail"
+    assert read_row(row(verdict="ok"), ok="pass").verdict_text is None
+
+
+@pytest.mark.parametrize(
+    ("value", "reward", "text"),
+    [
+        ("0.5", 0.5, None),
+        ("-100", -100.0, None),
+        ("null", None, None),
+        ("NaN", None, "NaN"),
+        ("Infinity", None, "Infinity"),
+        ("-Infinity", None, "-Infinity"),
+        ("1e999", None, "Infinity"),
+        ("true", None, "true"),
+        ('"0.5"', None, '"0.5"'),
+        ("[1]", None, "[1]"),
+    ],
+)
+def test_a_reward_is_a_finite_number(tmp_path: Path, value: str, reward: float | None, text: str | None) -> None:
+    line = json.dumps(row(reward="@")).replace('"@"', value)
+    (found,) = read(layout(tmp_path, line))
+    assert isinstance(found, Rollout)
+    assert (found.reward, found.reward_text) == (reward, text)
+
+
+def test_every_scalar_has_its_place() -> None:
+    found = read_row(
+        row(
+            run_id="other",
+            grader="grade.py:exact",
+            grader_version="v2",
+            agent="coder",
+            model="acme/m1",
+            policy_version=7,
+            suite="maths",
+            task_digest="abc",
+            reward_range=[0, 1],
+            judge_score=0.7,
+            session_id="s",
+            started_at="2026-01-01T00:00:00Z",
+            step_verdicts=["pass", None],
+            correction={"content": "better", "corrected_by": "ann", "turn": 1},
+            error={"category": "crash", "text": "boom", "by": "infrastructure"},
+            stop_reason="length",
+            seed=3,
+            metadata={"k": "v"},
+        )
+    )
+    assert found.source_run_id == "other"
+    assert (found.grader, found.grader_version) == ("grade.py:exact", "v2")
+    assert (found.agent, found.model, found.policy_version, found.suite) == ("coder", "acme/m1", "7", "maths")
+    assert (found.task_digest, found.reward_range, found.judge_score) == ("abc", (0.0, 1.0), 0.7)
+    assert (found.session_id, found.started_at) == ("s", "2026-01-01T00:00:00Z")
+    assert found.step_verdicts == ("pass", "null")
+    assert found.correction == Correction("better", "ann", 1)
+    assert found.error == RolloutError("crash", "boom", "infrastructure")
+    assert (found.stop_reason, found.is_truncated) == ("length", True)
+    assert found.metadata == {"k": "v", "seed": 3}
+
+
+def test_an_attempt_that_never_ran_stays_a_member_of_its_group() -> None:
+    found = read_row(row(messages=[], reward=0, error="sandbox gone"))
+    assert found.messages == ()
+    assert found.never_called
+    assert found.error == RolloutError("error", "sandbox gone")
+
+
+def test_absent_empty_and_null_content_of_a_call_are_one_form() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    forms = [{"content": None}, {"content": ""}, {}]
+    found = {canonical_json(str(read_messages({"role": "assistant", "tool_calls": [call], **form}))) for form in forms}
+    assert len(found) == 1
+    assert b"None" not in canonical_json(read_messages({"role": "assistant", "content": "x"})[0].content)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "parsed"),
+    [
+        ('{"a": 1}', '{"a": 1}', True),
+        ({"a": 1}, '{"a": 1}', True),
+        (json.dumps('{"a": 1}'), '{"a": 1}', True),
+        ("", "{}", True),
+        (None, "{}", True),
+        ({}, "{}", True),
+        ("null", "{}", True),
+        ("{'a': 1}", "{'a': 1}", False),
+        ("[1]", "[1]", False),
+        ('"text"', '"text"', False),
+    ],
+)
+def test_arguments_have_one_form(arguments: Any, text: str, parsed: bool) -> None:
+    call = {"id": "c1", "function": {"name": "f", "arguments": arguments}}
+    (message,) = read_messages({"role": "assistant", "tool_calls": [call]})
+    assert message.tool_calls == (ToolCall("c1", "f", text, parsed),)
+
+
+def calls(*ids: str) -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": id, "function": {"name": "f", "arguments": "{}"}} for id in ids],
+    }
+
+
+def result(id: str, text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": id, "content": text}
+
+
+def shape(messages: tuple[Message, ...]) -> list[tuple[str, str]]:
+    return [(m.role[0], m.tool_call_id or ",".join(c.id for c in m.tool_calls) or str(m.content)) for m in messages]
+
+
+def test_results_follow_in_the_order_of_their_calls() -> None:
+    user = {"role": "user", "content": "hm"}
+    found = read_messages(calls("a", "b"), result("b", "2"), user, result("a", "1"))
+    assert shape(found) == [("a", "a,b"), ("t", "a"), ("t", "b"), ("u", "hm")]
+    assert [m.content for m in found[1:3]] == ["1", "2"]
+
+
+def test_an_id_used_again_pairs_inside_its_turn() -> None:
+    found = read_messages(calls("c"), result("c", "first"), calls("c"), result("c", "second"))
+    assert shape(found) == [("a", "c"), ("t", "c"), ("a", "c-2"), ("t", "c-2")]
+    assert [found[1].content, found[3].content] == ["first", "second"]
+
+
+def test_empty_output_is_kept_and_an_open_call_at_the_end_is_legal() -> None:
+    found = read_messages(calls("a"), result("a", ""), calls("b"))
+    assert found[1].content == ""
+    assert shape(found)[-1] == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [result("a", "1"), calls("a")],
+        [calls("a"), result("z", "1")],
+        [{"role": "user", "content": "q"}, result("a", "1")],
+    ],
+)
+def test_a_result_without_an_open_call_refuses_the_row(messages: list[dict[str, Any]]) -> None:
+    with pytest.raises(RowError) as refused:
+        read_messages(*messages)
+    assert refused.value.reason == "orphan_tool_result"
+
+
+def test_developer_is_system_and_two_system_messages_stay_two() -> None:
+    found = read_messages({"role": "developer", "content": "d"}, {"role": "system", "content": "s"})
+    assert [(m.role, m.content) for m in found] == [("system", "d"), ("system", "s")]
+
+
+def test_parts_are_kept_when_one_is_no_text() -> None:
+    text = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    image = {"type": "image_url", "image_url": {"url": "data:,"}}
+    only_text, mixed = read_messages({"role": "user", "content": text}, {"role": "user", "content": [*text, image]})
+    assert only_text.content == "a\nb"
+    assert mixed.content == [*text, image]
+
+
+def test_tokens_reasoning_and_unknown_keys_stay_on_the_message() -> None:
+    (found,) = read_messages(
+        {
+            "role": "assistant",
+            "content": "a",
+            "reasoning_content": "r",
+            "token_ids": [1, 2],
+            "logprobs": [-0.1, -1],
+            "signature": "s",
+        }
+    )
+    assert (found.reasoning, found.token_ids, found.logprobs) == ("r", (1, 2), (-0.1, -1.0))
+    assert found.extra == {"signature": "s"}
+
+
+def test_logprobs_in_another_form_are_kept_aside() -> None:
+    (found,) = read_messages({"role": "assistant", "content": "a", "logprobs": {"content": []}})
+    assert found.logprobs is None
+    assert found.extra == {"logprobs": {"content": []}}
+
+
+def test_declared_tools_are_taken_and_missing_ones_inferred_and_marked() -> None:
+    tool = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}
+    declared = read_row(row(tools=[tool])).tools
+    assert [(t.name, t.description, t.inferred) for t in declared] == [("f", "d", False)]
+    inferred = read_row(row(messages=[calls("a")])).tools
+    assert [(t.name, t.inferred) for t in inferred] == [("f", True)]
+
+
+@given(st.permutations(["a", "b", "c"]))
+def test_the_order_of_results_inside_a_turn_does_not_matter(order: list[str]) -> None:
+    found = read_messages(calls("a", "b", "c"), *(result(id, id * 2) for id in order))
+    assert [m.content for m in found[1:]] == ["aa", "bb", "cc"]
+
+
+@pytest.mark.corpus
+def test_every_graded_case_is_read_without_a_drop(shared_dir: Path) -> None:
+    cases = sorted((shared_dir / "conformance" / "graded-cases").glob("*/input"))
+    assert cases
+    for case in cases:
+        assert all(isinstance(record, Rollout) for record in read(case)), case
