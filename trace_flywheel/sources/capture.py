@@ -82,9 +82,13 @@ class Call(msgspec.Struct, eq=False):
         raw = bytes(self.body.tools) or bytes(self.body.tool_defs)
         return raw if raw not in (b"", b"null") else b"[]"
 
-    def key(self) -> tuple[bytes, bytes, bytes]:
-        """What a repeated call repeats."""
-        return bytes(self.body.messages), bytes(self.body.input), self.tools
+    def repeats(self, other: "Call") -> bool:
+        """Whether this call asks the same as another one."""
+        mine, its = self.body, other.body
+        pairs = ((mine.messages, its.messages), (mine.input, its.input), (mine.tools, its.tools))
+        # Sizes first: a long run's requests hardly ever have the same one, and comparing means copying.
+        same_size = all(memoryview(a).nbytes == memoryview(b).nbytes for a, b in pairs)
+        return same_size and all(bytes(a) == bytes(b) for a, b in pairs)
 
 
 class Capture(msgspec.Struct):
@@ -116,7 +120,7 @@ def read_capture(path: Path, root: Path, max_line_bytes: int) -> Capture | Fault
     """The capture's calls; a Fault for damage anywhere but in a cut last line."""
     lines = read_lines(path, root, max_line_bytes, _decode)
     capture = Capture([], 0, "")
-    failed: list[tuple[bytes, bytes, bytes]] = []
+    failed: list[Call] = []
     for line in lines:
         if isinstance(line, Fault):
             if not _cut(line):
@@ -129,11 +133,12 @@ def read_capture(path: Path, root: Path, max_line_bytes: int) -> Capture | Fault
         if call is None or call.status != 200:
             capture.failed += 1
             if call is not None:
-                failed.append(call.key())
+                failed.append(call)
             continue
-        if failed and (key := call.key()) in failed:
-            capture.retried += failed.count(key)
-            failed = [other for other in failed if other != key]
+        if failed:
+            before = len(failed)
+            failed = [other for other in failed if not call.repeats(other)]
+            capture.retried += before - len(failed)
         capture.calls.append(call)
     capture.sha256, capture.bom = lines.sha256, lines.bom
     return capture

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trace_flywheel.records.message import Content, Message, Role, Tool, ToolCall
-from trace_flywheel.sources.wires.parts import WireError, call_of, content_of, joined
+from trace_flywheel.sources.wires.parts import WireError, call_of, content_of, freeform, joined
 
 ROLES: dict[Any, Role] = {
     None: "user",
@@ -85,7 +85,7 @@ def calls_of(item: dict[str, Any]) -> tuple[ToolCall, ...]:
         inner = call.get("function") or call.get("custom") or call
         if not isinstance(inner, dict):
             raise WireError(f"function of a tool call is a {type(inner).__name__}")
-        arguments = inner.get("arguments", inner.get("input"))
+        arguments = inner.get("arguments", freeform(inner))
         calls.append(call_of(call.get("id"), inner.get("name"), arguments, position))
     legacy = item.get("function_call")
     if not calls and isinstance(legacy, dict):

@@ -15,6 +15,7 @@ from trace_flywheel.sources.wires.parts import (
     content_of,
     dumped,
     folded_parts,
+    freeform,
     joined,
     part_of,
 )
@@ -67,7 +68,7 @@ def _turn(items: Sequence[dict[str, Any]]) -> Message:
         if kind == "reasoning":
             thoughts += [_text(item.get("content")) or _text(item.get("summary"))]
         elif kind in CALL_TYPES:
-            arguments = item.get("arguments", item.get("input", item.get("action")))
+            arguments = item.get("arguments", item.get("action", freeform(item)))
             name = item.get("name") or ("local_shell" if kind == "local_shell_call" else None)
             calls.append(call_of(item.get("call_id") or item.get("id"), name, arguments, len(calls)))
         else:

@@ -85,6 +85,12 @@ def arguments_of(value: Any) -> tuple[str, bool]:
     return ("{}", True) if parsed is None else (value, isinstance(parsed, dict))
 
 
+def freeform(item: dict[str, Any]) -> Any:
+    """The arguments of a call to a tool that takes text, not JSON: its `input`, named."""
+    given = item.get("input")
+    return {"input": given} if isinstance(given, str) else given
+
+
 def dumped(value: Any) -> str:
     """JSON text with the separators models are shown, non-ASCII characters as themselves, NaN as null."""
     try:
