@@ -62,6 +62,7 @@ class Groups(Section):
     by: tuple[GROUP_KEYS, ...] = ("task", "task_digest", "agent", "model", "policy_version")
     """What the members of a group share."""
     normalisation: Literal["grpo", "loo"] = "grpo"
+    """grpo: distance from the group's mean in standard deviations; loo: from the mean of the others."""
     eps: float = Field(1e-4, ge=0)
     """Added to the standard deviation; BenchFlow's and TRL's value."""
     unscored: Literal["withhold", "exclude"] = "withhold"
@@ -81,6 +82,7 @@ class Pairs(Section):
     min_group: int = Field(4, ge=2)
     """Scored members below which a group gives no pair."""
     per_task: PositiveInt = 1
+    """Pairs of one task, however many contexts it was run in."""
     keep: PositiveInt | Literal["all"] = "all"
     """Pairs kept by delta over the whole candidate set."""
     delta_source: Literal["judge", "reward"] = "judge"
@@ -101,6 +103,7 @@ class Redaction(Section):
 
 class Mix(Section):
     column: str = "depth"
+    """What the shares are shares of: the classifier's label of a row."""
     target: dict[str, float] = Field(default_factory=lambda: {"single": 0.3, "multi": 0.5, "comparison": 0.2})
     """Shares of the targeted classes; they are divided by their sum. Untargeted ones keep their natural share."""
     shortage: Literal["shrink", "fail"] = "shrink"
@@ -133,14 +136,21 @@ class Recipe(Section):
     """One more dataset family `NAME_sft`, `NAME_dpo`, `NAME_mix` from the same index. Absent fields follow the tree."""
 
     sources: tuple[str, ...] = ()
-    """Source formats that take part; empty means all. The same for the next three."""
+    """Source formats that take part; empty means all. So for the next three."""
     agents: tuple[str, ...] = ()
+    """Agents that take part."""
     tasks: tuple[str, ...] = ()
+    """Task ids that take part."""
     policies: tuple[str, ...] = ()
+    """Policy versions that take part."""
     selection: Selection | None = None
+    """A selection of its own, whole."""
     pairs: Pairs | None = None
+    """Pair rules of its own, whole."""
     mix: Mix | None = None
+    """A target mix of its own, whole."""
     layouts: tuple[LAYOUTS, ...] | None = None
+    """Layouts of its own."""
 
 
 class Settings(BaseSettings):
@@ -173,6 +183,7 @@ class Settings(BaseSettings):
     lake: Lake = Lake()
     automation: Automation = Automation()
     datasets: dict[str, Recipe] = Field(default_factory=dict)
+    """More datasets from the same index: `[datasets.NAME]` gives `NAME_sft`, `NAME_dpo` and `NAME_mix`."""
     seed: int = 42
     """Breaks ties and orders the mix, together with content hashes."""
 

@@ -27,7 +27,8 @@ def bytes_of(folder: Path) -> dict[str, str]:
 
 
 def results(sample: Path) -> dict[str, dict]:
-    return {p.parent.name.split("__")[0] + str(i): json.loads(p.read_text()) for i, p in enumerate(trials(sample))}
+    whole = [p for p in trials(sample) if p.read_text().endswith("}\n")]
+    return {p.parent.name.split("__")[0] + str(i): json.loads(p.read_text()) for i, p in enumerate(whole)}
 
 
 def trials(sample: Path) -> list[Path]:
@@ -64,6 +65,8 @@ def test_every_planted_case_is_there(sample: Path) -> None:
     captures = {p.parents[1].name: p.read_text() for p in sample.rglob("llm_trajectory.jsonl")}
     cut = [name for name, text in captures.items() if not text.endswith("}")]
     assert [name.split("__")[0] for name in cut] == ["rename-columns"]
+    unreadable = [p.parent.name for p in trials(sample) if not p.read_text().endswith("}\n")]
+    assert [name.split("__")[0] for name in unreadable] == ["rename-columns"]
     rows = json.loads(next(sample.glob("support/runs/*/results.json")).read_text())["results"]
     goldens = [json.loads(line) for line in (sample / "support/eval/goldens.jsonl").read_text().splitlines()]
     assert {g["task_id"] for g in goldens} & {r["task_id"] for r in rows} == {"refund-window"}

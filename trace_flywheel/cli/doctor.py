@@ -128,11 +128,10 @@ def _home(settings: Any) -> Iterator[Finding]:
 
 
 def _lake(home: Path) -> Finding:
-    from trace_flywheel.flow.pending import LAST_STEP
     from trace_flywheel.lake.store import Lake
 
     lake = Lake(home)
-    done, broken = len(lake.sidecars(LAST_STEP)), lake.quarantines()
+    done, broken = len(lake.sidecars("rollout_index")), lake.quarantines()
     if broken:
         first = f"{broken[0].run_id}: {broken[0].reason}"
         return Finding("off", "lake", f"{done} runs, {len(broken)} quarantined: {first}", "mend or remove the folder")

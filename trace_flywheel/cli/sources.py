@@ -1,6 +1,7 @@
 """`flywheel sources`: what would be read below a folder, and what could not be. Writes nothing."""
 
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +27,8 @@ def sources(
     for run in document["runs"]:
         problems = ", ".join(f"{reason} {count}" for reason, count in run["problems"].items())
         table.add_row(run["run_id"], run["format"], "yes" if run["finished"] else "no", str(run["rollouts"]), problems)
-    console = Console(soft_wrap=True)
+    # A run id that is cut in a pipe or a log names nothing.
+    console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)
     console.print(table)
     for problem in document["problems"]:
         console.print(f"{problem['path']}: {problem['reason']}: {problem['text']}", markup=False, highlight=False)
@@ -55,7 +57,7 @@ def _look(folder: Path, config: Path | None) -> dict[str, Any]:
             for item in read_unit(run, unit, options):
                 if isinstance(item, Drop):
                     reasons[item.reason] += 1
-                    problems.append((f"{run.run_id}: {item.path or unit.relative}", item.reason, item.evidence))
+                    problems.append((item.path or unit.relative, item.reason, item.evidence))
                 else:
                     rollouts += 1
         runs.append(

@@ -7,7 +7,7 @@ alone. `home`, `automation` and `datasets` shape the code location itself and ca
 import enum
 import types
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 import dagster as dg
 from pydantic import BaseModel, Field, create_model
@@ -67,4 +67,9 @@ def _given(value: BaseModel) -> dict[str, Any]:
     return tree
 
 
-SettingsResource = _config_of(Settings, Overridable, SHAPE_OF_LOCATION)
+if TYPE_CHECKING:
+
+    class SettingsResource(Overridable):
+        """The generated resource, for the type checker."""
+else:
+    SettingsResource = _config_of(Settings, Overridable, SHAPE_OF_LOCATION)

@@ -31,16 +31,21 @@ def files(job: Job) -> Iterator[tuple[str, str]]:
     for task in job.tasks:
         for number, attempt in enumerate(task.attempts):
             trial = f"{task.name}__{tag(job.name, task.name, number)}"
-            result = _result(job, task, attempt, trial, number)
+            result = json.dumps(_result(job, task, attempt, trial, number), indent=2) + "\n"
             capture = _lines(_exchanges(job, task, attempt, trial))
-            if attempt.cut:
-                capture = capture[: len(capture) * 2 // 3]
-            yield f"{trial}/result.json", json.dumps(result, indent=2) + "\n"
-            yield f"{trial}/trajectory/llm_trajectory.jsonl", capture
+            yield f"{trial}/result.json", _half(result) if attempt.cut == "result" else result
+            yield (
+                f"{trial}/trajectory/llm_trajectory.jsonl",
+                _half(capture) if attempt.cut == "capture" else capture,
+            )
             yield f"{trial}/trajectory/acp_trajectory.jsonl", _lines(_events(task, attempt, trial))
             done.append({"example_id": number, "task": task.name, "rollout_name": trial, "reward": attempt.reward})
     yield "summary.json", json.dumps({"job_name": job.name, "agent": job.agent, "total": len(done)}, indent=2) + "\n"
     yield "results.jsonl", "".join(line + "\n" for line in map(json.dumps, done))
+
+
+def _half(text: str) -> str:
+    return text[: len(text) // 2]
 
 
 def _lines(values: Iterator[Json]) -> str:

@@ -261,7 +261,8 @@ RENAME = Task(
             "The migration renames both columns, and the two reports that used the old names were changed with it.",
         ),
         Attempt((), "Columns renamed; the reports will have to be looked at by their owners.", 0.0),
-        Attempt((), "The migration is written and applied.", 1.0, cut=True),
+        Attempt((), "The migration is written and applied.", 1.0, cut="capture"),
+        Attempt((), "Both columns are renamed everywhere.", 1.0, cut="result"),
     ),
 )
 

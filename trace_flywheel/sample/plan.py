@@ -5,7 +5,7 @@ them as `{github_token}` and the like.
 """
 
 import hashlib
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 
 class Step(NamedTuple):
@@ -24,8 +24,8 @@ class Attempt(NamedTuple):
     error: tuple[str, str] | None = None
     """Text and BenchFlow category of the agent's error."""
     verifier_error: tuple[str, str] | None = None
-    cut: bool = False
-    """The capture was cut in the middle of its last line, as by a full disk."""
+    cut: Literal["capture", "result"] | None = None
+    """Which file was cut in the middle, as by a full disk."""
 
 
 class Task(NamedTuple):
