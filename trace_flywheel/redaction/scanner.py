@@ -1,0 +1,256 @@
+"""Finds fast: one detector pass over a whole rollout, then RE2 in small windows, then validators.
+
+Stage 1 scans the concatenated leaves once per database. Stage 2 confirms in a window around each detector match, never
+across a leaf. Hyperscan and RE2 sets give the same verdicts; the second is the fallback where Hyperscan has no wheel.
+A scanner is built once per process, and proves itself on canary strings before it is used.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from threading import Lock
+from typing import Any, NamedTuple, Protocol
+
+import re2
+
+from trace_flywheel.redaction.assignment import is_secret_value
+from trace_flywheel.redaction.rules import Rule, expand
+from trace_flywheel.redaction.validators import VALIDATORS
+
+SEPARATOR = b"\n"
+"""Stands before, between and after the leaves: no value holds it at its ends, and patterns see a boundary."""
+REACH = 400
+"""Bytes after a detector's match end in the first window; a match that touches the end gets a larger one."""
+CONTEXT = 240
+"""Bytes before a value in which a rule's context word may stand."""
+FOLD = rb"\\(?:\r?\n|\\\\n)"
+"""A line continuation inside a token, as written or JSON-escaped."""
+FOLD_DETECT = r"[0-9A-Za-z_+/=.-]{4}\\(?:\r?\n|\\\\n)[0-9A-Za-z_+/=.-]{4}"
+
+
+class ScannerError(RuntimeError):
+    """The scanner cannot be trusted: a canary was missed or a rule does not compile."""
+
+
+class Finding(NamedTuple):
+    """Bytes `start:end` of a leaf are a value of `rule`; `rank` is the rule's precedence, smaller first."""
+
+    start: int
+    end: int
+    rank: int
+    rule: Rule
+
+
+class Engine(Protocol):
+    """Stage 1. `hits` yields (rule index, match end); an end of -1 means "somewhere"."""
+
+    def hits(self, data: bytes) -> Iterable[tuple[int, int]]: ...
+
+
+class Look:
+    """What the detectors saw in some leaves. `findings` confirms one leaf; others cost nothing."""
+
+    def __init__(self, scanner: "Scanner", leaves: Sequence[bytes], folds: bool) -> None:
+        self._scanner, self._leaves = scanner, leaves
+        self._data = b"%b%b%b" % (SEPARATOR, SEPARATOR.join(leaves), SEPARATOR)
+        self._starts = list(accumulate((len(leaf) + 1 for leaf in leaves), initial=1))
+        self._hits: dict[int, dict[int, list[int]]] = {}
+        self._folded: set[int] = set()
+        last = len(leaves) - 1
+        for rule, end in scanner.engine.hits(self._data):
+            touched = range(len(leaves)) if end < 0 else (min(max(bisect_right(self._starts, end - 1) - 1, 0), last),)
+            for leaf in touched:
+                if rule < len(scanner.rules):
+                    self._hits.setdefault(leaf, {}).setdefault(rule, []).append(end)
+                elif folds:
+                    self._folded.add(leaf)
+
+    def suspects(self) -> list[int]:
+        """Leaves with any detector match, in order: a superset of those with findings."""
+        return sorted(self._hits.keys() | self._folded)
+
+    def findings(self, leaf: int) -> list[Finding]:
+        """Confirmed findings of a leaf, in order of place, not overlapping."""
+        low, high = self._starts[leaf], self._starts[leaf + 1] - 1
+        found: list[Finding] = []
+        for rule, ends in self._hits.get(leaf, {}).items():
+            for start, end in self._scanner.confirmed(rule, self._data, ends, low, high):
+                found.append(Finding(start - low, end - low, rule, self._scanner.rules[rule]))
+        if leaf in self._folded:
+            found += self._scanner.unfolded(self._leaves[leaf])
+        return resolve(found)
+
+
+class HyperscanEngine:
+    """A database per kind of detector. One scratch, so scans take turns."""
+
+    def __init__(self, expressions: Sequence[tuple[str, str]]) -> None:
+        import hyperscan
+
+        self._lock = Lock()
+        self._databases: list[Any] = []
+        for name in dict.fromkeys(name for name, _ in expressions):
+            chosen = [(i, e) for i, (n, e) in enumerate(expressions) if n == name]
+            database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+            database.compile(
+                expressions=[e.encode() for _, e in chosen], ids=[i for i, _ in chosen], flags=[0] * len(chosen)
+            )
+            self._databases.append(database)
+
+    def hits(self, data: bytes) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+
+        def on_match(rule: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            found.append((rule, end))
+
+        with self._lock:
+            for database in self._databases:
+                database.scan(data, match_event_handler=on_match)
+        return found
+
+
+class Re2Engine:
+    """The same expressions in RE2 sets: tells which rules match, not where."""
+
+    def __init__(self, expressions: Sequence[tuple[str, str]]) -> None:
+        options = re2.Options()
+        options.max_mem = 256 << 20
+        self._set = re2.Set.SearchSet(options)
+        for _, expression in expressions:
+            self._set.Add(expression)
+        self._set.Compile()
+
+    def hits(self, data: bytes) -> Iterator[tuple[int, int]]:
+        for rule in self._set.Match(data) or ():
+            yield rule, -1
+
+
+class Scanner:
+    """`scan` finds in leaves (UTF-8 texts). Safe to share between threads."""
+
+    def __init__(self, rules: Sequence[Rule], engine: type[HyperscanEngine] | type[Re2Engine] | None = None) -> None:
+        self.rules = tuple(rules)
+        options = re2.Options()
+        options.max_mem = 64 << 20
+        try:
+            self._confirm = [re2.compile(rule.pattern().encode(), options) for rule in self.rules]
+            self._context = [re2.compile(r.context.encode(), options) if r.context else None for r in self.rules]
+            expressions = [(rule.database, rule.expression()) for rule in self.rules]
+            self.engine: Engine = (engine or _engine())([*expressions, ("literal", FOLD_DETECT)])
+        except Exception as error:  # both libraries raise their own types; every one means the same here
+            raise ScannerError(f"a redaction rule does not compile: {error}") from error
+        self._name_group = [p.groupindex.get(b"name", 0) for p in self._confirm]
+        self._value_groups = [
+            [i for i in range(1, p.groups + 1) if i != named]
+            for p, named in zip(self._confirm, self._name_group, strict=True)
+        ]
+        self._checks = [[VALIDATORS[c] for c in rule.check] for rule in self.rules]
+        self._prove()
+
+    def look(self, leaves: Sequence[bytes], folds: bool = True) -> "Look":
+        """One detector pass over all leaves; the rest is done leaf by leaf, as asked."""
+        return Look(self, leaves, folds)
+
+    def scan(self, leaves: Sequence[bytes]) -> dict[int, list[Finding]]:
+        """Findings by leaf, in order of place, not overlapping. Leaves without any are left out."""
+        look = self.look(leaves)
+        return {leaf: found for leaf in look.suspects() if (found := look.findings(leaf))}
+
+    def confirmed(self, rule: int, data: bytes, ends: list[int], low: int, high: int) -> Iterator[tuple[int, int]]:
+        """Spans that pattern, validators and context agree on, by increasing place."""
+        pattern, at = self._confirm[rule], 0
+        for begin, stop in _regions(ends, self.rules[rule].lead, low - 1, high + 1):
+            at = max(at, begin)
+            while at < stop:
+                match = pattern.search(data, at, stop)
+                if match is None:
+                    break
+                if match.end() == stop and stop <= high:
+                    stop = min(high + 1, stop + 4 * (stop - begin))
+                    continue
+                start, end = self._value_span(rule, match)
+                start, end = max(start, low), min(end, high)
+                if start < end and self._agrees(rule, match, data, start, end, low):
+                    yield start, end
+                    at = max(end, match.start() + 1)
+                else:
+                    at = start if start > match.start() else max(match.end(), match.start() + 1)
+
+    def _value_span(self, rule: int, match: Any) -> tuple[int, int]:
+        for group in self._value_groups[rule]:
+            if match.start(group) >= 0:
+                return match.start(group), match.end(group)
+        return match.start(), match.end()
+
+    def _agrees(self, rule: int, match: Any, data: bytes, start: int, end: int, low: int) -> bool:
+        value = data[start:end].decode("utf-8", "replace")
+        if named := self._name_group[rule]:
+            gap = data[match.end(named) : start].decode("utf-8", "replace")
+            if not is_secret_value(match.group(named).decode("utf-8", "replace"), value, gap):
+                return False
+        context = self._context[rule]
+        if context is not None and context.search(data[max(low, start - CONTEXT) : start]) is None:
+            return False
+        return all(check(value) for check in self._checks[rule])
+
+    def unfolded(self, leaf: bytes) -> Iterator[Finding]:
+        """Findings that a line continuation cuts in two, as one span over both halves."""
+        cuts, joined, last = [], bytearray(), 0
+        for match in re.finditer(FOLD, leaf):
+            joined += leaf[last : match.start()]
+            cuts.append((len(joined), match.end() - len(joined)))
+            last = match.end()
+        joined += leaf[last:]
+        places = [place for place, _ in cuts]
+        for finding in self.look([bytes(joined)], folds=False).findings(0):
+            first, final = bisect_right(places, finding.start), bisect_right(places, finding.end - 1)
+            if first != final:
+                shift = cuts[first - 1][1] if first else 0
+                yield finding._replace(start=finding.start + shift, end=finding.end + cuts[final - 1][1])
+
+    def _prove(self) -> None:
+        """Every rule finds its own first example, also right after an escaped line break."""
+        canaries = [(i, expand(rule.examples[0], rule.name)) for i, rule in enumerate(self.rules) if rule.examples]
+        leaves = [form.encode() for _, text in canaries for form in (text, f"x\\n{text}\\n")]
+        found = self.scan(leaves)
+        for n, (rule, _) in enumerate(canaries):
+            if not found.get(2 * n) or not found.get(2 * n + 1):
+                raise ScannerError(f"the scanner misses the canary of rule {self.rules[rule].name}")
+
+
+def _regions(ends: list[int], lead: int, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """Windows around match ends, merged where they meet, so that no byte is confirmed twice."""
+    if -1 in ends:
+        yield low, high
+        return
+    begin, stop = -1, -1
+    for end in sorted(ends):
+        if begin < 0:
+            begin = max(low, end - lead)
+        elif end - lead > stop:
+            yield begin, stop
+            begin = end - lead
+        stop = min(high, end + REACH)
+    yield begin, stop
+
+
+def resolve(findings: list[Finding]) -> list[Finding]:
+    """One finding per place: the rule of higher precedence names it, and a longer one around it widens it."""
+    kept: list[Finding] = []
+    for finding in sorted(set(findings), key=lambda f: (f.rank, f.start, -f.end)):
+        over = [k for k in kept if k.start < finding.end and finding.start < k.end]
+        if not over:
+            kept.append(finding)
+        elif all(finding.start <= k.start and k.end <= finding.end for k in over):
+            best = min(over, key=lambda k: k.rank)
+            kept = [k for k in kept if k not in over] + [best._replace(start=finding.start, end=finding.end)]
+    return sorted(kept, key=lambda f: f.start)
+
+
+def _engine() -> type[HyperscanEngine] | type[Re2Engine]:
+    try:
+        import hyperscan  # noqa: F401 - only whether it is there
+    except ImportError:
+        return Re2Engine
+    return HyperscanEngine
