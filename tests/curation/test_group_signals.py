@@ -20,8 +20,8 @@ def test_the_block_of_a_group():
             "by": ["task", "agent", "model"],
             "key": {"task": "half-life", "agent": "opencode", "model": "deepseek/deepseek-v4-flash"},
             "normalisation": "grpo",
-            "formula": "advantage = (reward - mean) / (std + eps); mean and sample std (ddof 1) over the scored rollouts"
-            " of the group",
+            "formula": "advantage = (reward - mean) / (std + eps); "
+            "mean and sample std (ddof 1) over the scored rollouts of the group",
             "rollouts": 4,
             "scored": 4,
             "mean": 0.4375,

@@ -154,6 +154,6 @@ def test_exact_hash_reads_an_absent_mask_as_supervised():
 
 def test_exact_hash_folds_text_and_keeps_roles():
     assert exact_hash([USER, SAID], []) == exact_hash(
-        [msgspec.structs.replace(USER, content=" list  the FILES ")] + [SAID], []
+        [msgspec.structs.replace(USER, content=" list  the FILES "), SAID], []
     )
     assert exact_hash([USER], []) != exact_hash([msgspec.structs.replace(USER, role="system")], [])

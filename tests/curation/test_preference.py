@@ -163,7 +163,12 @@ def test_a_tool_that_answered_otherwise_is_no_preference():
     rows = [{**row, "roles": "uata", "says": f"q a r{i} x"} for i, row in enumerate(group([0.9, 0.8], [0.1, 0.2]))]
     frame, answer = build(*rows)
     assert set(fates(frame, answer.drops).values()) == {"pairs/user_divergence"}
-    assert orjson.loads(answer.drops["evidence"].iat[0])["roles"] == {"chosen": "t", "rejected": "t"}
+    assert orjson.loads(answer.drops["evidence"].iat[0]) == {
+        "chosen": "p0",
+        "rejected": "f0",
+        "message": 2,
+        "roles": {"chosen": "t", "rejected": "t"},
+    }
 
 
 def test_pairs_stay_inside_a_context():

@@ -52,6 +52,13 @@ def test_what_is_gone_already_is_no_copy():
     assert same_rollout(frame, np.array([False, True])).empty
 
 
+def test_one_id_graded_twice_is_a_conflict():
+    frame = index_frame({"trace_id": "k", "reward": 1.0}, {"trace_id": "k", "verdict": "fail", "reward": 0.0})
+    assert len(conflicting_ids(frame)) == 2
+    unscored = index_frame({"trace_id": "k", "reward": None}, {"trace_id": "k", "reward": None})
+    assert conflicting_ids(unscored).empty
+
+
 def test_one_id_with_two_contents_is_a_conflict_and_both_go():
     frame = index_frame(
         {"trace_id": "k", "content": "one"},

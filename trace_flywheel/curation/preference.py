@@ -13,7 +13,7 @@ of the combination.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -55,6 +55,36 @@ class _Pair(msgspec.Struct, frozen=True):
     prefix: int
 
 
+class _Combination:
+    """One passing and one failing row: the pair they make, or why they make none."""
+
+    def __init__(
+        self, frame: pd.DataFrame, hashes: Sequence[Sequence[int]], norms: Sequence[Sequence[int]], delta_source: str
+    ) -> None:
+        self._traces: list[str] = frame["trace_id"].tolist()
+        self._roles: list[str] = frame["roles"].tolist()
+        self._hashes, self._norms = hashes, norms
+        self._rewards = finite_reward(frame)
+        self._judges = judge_scores(frame) if delta_source == "judge" else np.full(len(frame), np.nan)
+
+    def __call__(self, chosen: int, rejected: int) -> _Pair | Refusal:
+        by_reward = float(self._rewards[chosen] - self._rewards[rejected])
+        by_judge = float(self._judges[chosen] - self._judges[rejected])
+        delta = by_reward if math.isnan(by_judge) else by_judge
+        answer = (
+            divergence(self._attempt(chosen), self._attempt(rejected))
+            if min(by_reward, delta) > 0
+            else Refusal("non_positive_delta", {"delta": delta, "reward_delta": by_reward})
+        )
+        if isinstance(answer, int):
+            return _Pair(chosen, rejected, delta, answer)
+        sides = {"chosen": self._traces[chosen], "rejected": self._traces[rejected]}
+        return Refusal(answer.reason, {**sides, **answer.evidence})
+
+    def _attempt(self, row: int) -> Attempt:
+        return Attempt(self._roles[row], self._hashes[row], self._norms[row])
+
+
 def build_pairs(
     frame: pd.DataFrame,
     alive: np.ndarray,
@@ -77,23 +107,7 @@ def build_pairs(
     usable = failing & ~unfit
     refusals = refused_groups(frame, groups, alive, passing, failing, usable, pairs.min_group)
 
-    letters: list[str] = frame["roles"].tolist()
-    attempts: dict[int, Attempt] = {}
-
-    def attempt(row: int) -> Attempt:
-        if row not in attempts:
-            attempts[row] = Attempt(letters[row], hashes[row], norms[row])
-        return attempts[row]
-
-    def combine(chosen: int, rejected: int) -> _Pair | Refusal:
-        judged = pairs.delta_source == "judge" and not np.isnan(judges[chosen]) and not np.isnan(judges[rejected])
-        by_reward = float(rewards[chosen] - rewards[rejected])
-        delta = float(judges[chosen] - judges[rejected]) if judged else by_reward
-        if by_reward <= 0 or delta <= 0:
-            return Refusal("non_positive_delta", {"reward_delta": by_reward, "delta": delta})
-        prefix = divergence(attempt(chosen), attempt(rejected))
-        return prefix if isinstance(prefix, Refusal) else _Pair(chosen, rejected, delta, prefix)
-
+    combine = _Combination(frame, hashes, norms, pairs.delta_source)
     cell = groups.cell
     sigmas = SIGMAS[pairs.rule]
     target = groups.mean - sigmas * groups.sigma if math.isfinite(sigmas) else groups.lowest
@@ -108,7 +122,6 @@ def build_pairs(
             refusals[group] = answer
         else:
             found.extend(answer)
-        attempts.clear()
     built = _table(frame, groups, found, rewards)
     chosen, below = _choose(built, tie, pairs)
     fates = _fates(alive, cell, refusals, built, chosen, below)
@@ -124,12 +137,10 @@ def _by_group(cell: np.ndarray, mask: np.ndarray, keys: tuple[np.ndarray, ...]) 
     return {name: part.tolist() for name, part in zip(names.tolist(), parts, strict=False)}
 
 
-def _pairs_of_group(
-    passing: list[int], failing: list[int], combine: Callable[[int, int], _Pair | Refusal], limit: int
-) -> list[_Pair] | Refusal:
+def _pairs_of_group(passing: list[int], failing: list[int], combine: _Combination, limit: int) -> list[_Pair] | Refusal:
     """Up to `limit` pairs that share no member, or the reason of the first combination."""
     found: list[_Pair] = []
-    refused: list[Refusal] = []
+    first: Refusal | None = None
     taken: set[int] = set()
     for chosen in passing:
         for rejected in failing:
@@ -137,14 +148,14 @@ def _pairs_of_group(
                 continue
             answer = combine(chosen, rejected)
             if isinstance(answer, Refusal):
-                refused.append(answer)
+                first = first or answer
                 continue
             found.append(answer)
             taken.add(rejected)
             break
         if len(found) == limit:
             break
-    return found or refused[0]
+    return found if found or first is None else first
 
 
 def _table(frame: pd.DataFrame, groups: PairGroups, found: list[_Pair], rewards: np.ndarray) -> pd.DataFrame:

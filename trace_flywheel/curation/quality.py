@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
+from trace_flywheel.curation.convertible import Kind
 from trace_flywheel.curation.decisions import drops
 from trace_flywheel.curation.masking import SupervisedRollout
 from trace_flywheel.records.fate import Drop, Stage
@@ -81,7 +82,7 @@ def _unpaired(messages: Sequence[Message]) -> dict[str, Any] | None:
     return None
 
 
-def quality_drops(frame: pd.DataFrame, alive: np.ndarray, kind: str) -> pd.DataFrame:
+def quality_drops(frame: pd.DataFrame, alive: np.ndarray, kind: Kind) -> pd.DataFrame:
     """The index's verdicts as drops: the row view for `sft`, the recorded view for `pair` and `rl`."""
     if kind == "sft":
         rows = np.flatnonzero(alive & frame["quality_reason"].notna().to_numpy())

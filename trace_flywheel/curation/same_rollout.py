@@ -17,9 +17,12 @@ from trace_flywheel.records.fate import Stage
 
 
 def conflicting_ids(frame: pd.DataFrame) -> pd.DataFrame:
-    """Drops of stage `read`: rollouts of one run that share a trace id and differ in content. All of them go."""
+    """Drops of stage `read`: rollouts of one run that share a trace id and differ in content or grade. All of them go.
+
+    Their groups lack a member that nobody can name, so pass them to `group_table` as lost.
+    """
     address = codes(frame, ["run_id", "trace_id"])
-    contents = pd.Series(codes(frame, ["content_hash"])).groupby(address).nunique()
+    contents = pd.Series(codes(frame, ["content_hash", "verdict", "reward"])).groupby(address).nunique()
     rows = np.flatnonzero(contents.reindex(address).to_numpy() > 1)
     paths = frame["source_path"]
     evidence = [{"trace_id": frame["trace_id"].iat[r], "path": paths.iat[r]} for r in rows.tolist()]
