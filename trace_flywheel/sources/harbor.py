@@ -1,0 +1,241 @@
+"""Harbor jobs: a folder of trial folders, each with `result.json` (told by its `trial_name`) and an ATIF trajectory.
+
+The trials that stand there are read, not the job's own summary, which resumed jobs leave behind. A trial without a
+readable `result.json` is a Drop that names its task, agent and model, from its own `config.json`, else from its folder
+name (`<task, cut>__<id>`) and the job's configuration. A trial without trajectory stays a member of its group.
+Absolute paths of the machine that ran (`trial_uri` and the like) are not taken over.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from trace_flywheel.records.fate import Drop
+from trace_flywheel.records.rollout import ErrorBy, Rollout, RolloutError, Source
+from trace_flywheel.sources.grades import passes, reward_of
+from trace_flywheel.sources.jsonl import Document, Fault, read_document
+from trace_flywheel.sources.reader import (
+    Folder,
+    ReadOptions,
+    Run,
+    Unit,
+    dropped,
+    files_below,
+    job_of,
+    size_of,
+    text_or_none,
+)
+from trace_flywheel.sources.wires.atif import Conversation, OrphanedObservationError, conversation_of
+from trace_flywheel.sources.wires.parts import WireError
+
+RESULT, CONFIG, TRAJECTORY = "result.json", "config.json", "agent/trajectory.json"
+DOCUMENT_BYTES = 64_000_000
+TRIAL_MARKS = (RESULT, CONFIG, "trial.log", "exception.txt")
+SAMPLING = ("temperature", "top_p", "top_k", "max_tokens", "seed")
+
+
+class HarborReader:
+    """See the module's docstring."""
+
+    format = "harbor"
+    precedence = 20
+
+    def claims(self, folder: Folder) -> bool:
+        """A trial by itself, or a folder with at least one trial in it."""
+        if _is_trial(folder.path) and RESULT in folder.files:
+            return True
+        return any(_is_trial(folder.path / name) for name in folder.folders)
+
+    def finished(self, folder: Folder) -> bool:
+        """By the job's own `finished_at`, else when every trial has its result."""
+        job = _object(folder.path / RESULT, folder.path) if RESULT in folder.files else {}
+        if "finished_at" in job:
+            return job["finished_at"] is not None
+        return all((trial / RESULT).is_file() for trial in _trials(folder.path))
+
+    def units(self, run: Run) -> Sequence[Unit]:
+        """The trial folders."""
+        return [
+            Unit(trial, trial.relative_to(run.root).as_posix(), sum(size_of(path) for path in files_below(trial)))
+            for trial in _trials(run.path)
+        ]
+
+    def read(self, run: Run, unit: Unit, options: ReadOptions) -> Iterator[Rollout | Drop]:
+        """The rollout of a trial, or the drop that says whose is lost."""
+        result = read_document(unit.path / RESULT, run.root, options.max_line_bytes)
+        known = result.value if isinstance(result, Document) and isinstance(result.value, dict) else {}
+        identity = _identity(run, unit, known)
+        if isinstance(result, Fault):
+            reason = result.reason if (unit.path / RESULT).is_file() else "missing_result"
+            yield dropped(run, unit, reason, result.evidence(), **identity)
+            return
+        if not isinstance(known.get("trial_name"), str):
+            yield dropped(run, unit, "unknown_shape", {"text": "a result without trial_name"}, **identity)
+            return
+        try:
+            said = _conversation(run, unit, options)
+        except OrphanedObservationError as error:
+            yield dropped(run, unit, "orphan_tool_result", {"text": str(error)}, **identity)
+        except WireError as error:
+            yield dropped(run, unit, "unknown_shape", {"text": str(error)}, **identity)
+        else:
+            if isinstance(said, Fault):
+                yield dropped(run, unit, said.reason, said.evidence(), **identity)
+            else:
+                yield _rollout(run, unit, options, result, said, identity)
+
+
+READER = HarborReader()
+
+
+def _conversation(run: Run, unit: Unit, options: ReadOptions) -> tuple[Conversation, str] | Fault | None:
+    """What the trial's trajectory says and its digest; None where there is none."""
+    path = unit.path / TRAJECTORY
+    if not path.exists():
+        return None
+    document = read_document(path, run.root, options.max_line_bytes)
+    if isinstance(document, Fault):
+        return document
+
+    def load(reference: str) -> Any:
+        other = read_document(path.parent / reference, unit.path, options.max_line_bytes)
+        return other.value if isinstance(other, Document) else None
+
+    return conversation_of(document.value, load, options.exchanges), document.sha256
+
+
+def _rollout(
+    run: Run,
+    unit: Unit,
+    options: ReadOptions,
+    document: Document,
+    said: tuple[Conversation, str] | None,
+    identity: dict[str, str | None],
+) -> Rollout:
+    result: dict[str, Any] = document.value
+    conversation, sha256 = said or (None, document.sha256)
+    source = Source("harbor", _below(unit, TRAJECTORY if said else RESULT), sha256)
+    rewards = _at(result, "verifier_result", "rewards")
+    reward, reward_text = reward_of(rewards.get("reward") if isinstance(rewards, dict) else None)
+    usage = _at(result, "agent_result")
+    usage = usage if isinstance(usage, dict) else {}
+    kwargs = _at(result, "config", "agent", "kwargs")
+    messages = conversation.messages if conversation else ()
+    answered = any(message.role == "assistant" for message in messages)
+    version = text_or_none(_at(result, "agent_info", "version"))
+    return Rollout(
+        run_id=run.run_id,
+        trace_id=identity["trace_id"] or unit.path.name,
+        task_id=identity["task_id"] or unit.path.name,
+        source=source,
+        messages=messages,
+        tools=conversation.tools if conversation else (),
+        exchanges=conversation.exchanges if conversation else (),
+        task_digest=text_or_none(result.get("task_checksum")),
+        suite=text_or_none(result.get("source")),
+        agent=identity["agent"],
+        agent_version=version if version != "unknown" else conversation.agent_version if conversation else None,
+        model=identity["model"],
+        request_model=(conversation and conversation.model)
+        or text_or_none(_at(result, "agent_info", "model_info", "name")),
+        job=job_of(run),
+        session_id=text_or_none(result.get("id")),
+        started_at=text_or_none(result.get("started_at")),
+        finished_at=text_or_none(result.get("finished_at")),
+        sampling=_chosen(kwargs, SAMPLING),
+        is_truncated=conversation is not None and conversation.cut,
+        never_called=not answered and not usage.get("n_output_tokens"),
+        verdict=passes(reward, options.pass_reward),
+        reward=reward,
+        reward_text=reward_text,
+        rewards=rewards if isinstance(rewards, dict) else None,
+        grader="harbor-verifier",
+        grader_version=text_or_none(result.get("task_checksum")),
+        error=_error(result.get("exception_info")),
+        token_usage={key: value for key, value in usage.items() if isinstance(value, int | float)} or None,
+        metadata=_metadata(result, conversation),
+    )
+
+
+def _metadata(result: dict[str, Any], conversation: Conversation | None) -> dict[str, Any] | None:
+    recorded = {
+        "environment": _at(result, "config", "environment", "type"),
+        "summarizations": _at(result, "agent_result", "metadata", "summarization_count"),
+        "lost_trajectories": list(conversation.lost) if conversation else None,
+        "trajectory": None if conversation else "none",
+    }
+    return {key: value for key, value in recorded.items() if value} or None
+
+
+def _error(info: Any) -> RolloutError | None:
+    if not isinstance(info, dict):
+        return None
+    category = text_or_none(info.get("exception_type")) or "exception"
+    return RolloutError(category, text_or_none(info.get("exception_message")) or "", _by(category))
+
+
+def _by(category: str) -> ErrorBy:
+    """Whose failure an exception is: only the agent's own timeout says something about the agent."""
+    if category == "AgentTimeoutError":
+        return "agent"
+    return "verifier" if category.startswith(("Verifier", "RewardFile")) else "infrastructure"
+
+
+def _identity(run: Run, unit: Unit, result: dict[str, Any]) -> dict[str, str | None]:
+    """Trace, task, agent and model as well as they are known."""
+    config = _at(result, "config") or _object(unit.path / CONFIG, run.root)
+    agents = _object(run.path / CONFIG, run.root).get("agents")
+    only = agents[0] if isinstance(agents, list) and len(agents) == 1 else {}
+    path = text_or_none(_at(config, "task", "path"))
+    model = _at(result, "agent_info", "model_info")
+    qualified = [text_or_none(_at(model, key)) for key in ("provider", "name")]
+    name = unit.path.name
+    return {
+        "trace_id": text_or_none(result.get("trial_name")) or text_or_none(_at(config, "trial_name")) or name,
+        "task_id": text_or_none(result.get("task_name"))
+        or text_or_none(_at(config, "task", "name"))
+        or (PurePosixPath(path).name if path else name.rpartition("__")[0] or name),
+        "agent": text_or_none(_at(config, "agent", "name"))
+        or text_or_none(_at(result, "agent_info", "name"))
+        or text_or_none(_at(only, "name")),
+        "model": text_or_none(_at(config, "agent", "model_name"))
+        or "/".join(part for part in qualified if part)
+        or text_or_none(_at(only, "model_name")),
+    }
+
+
+def _is_trial(path: Path) -> bool:
+    """Whether a folder is a Harbor trial for certain: its result or its configuration names it."""
+    return any("trial_name" in _object(path / name, path) for name in (RESULT, CONFIG))
+
+
+def _trials(folder: Path) -> list[Path]:
+    """The trial folders of a job, or the trial itself, sorted; what holds none of a trial's files is none."""
+    if _is_trial(folder):
+        return [folder]
+    try:
+        inside = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
+    except OSError:
+        return []
+    visible = [path for path in inside if not path.name.startswith(".")]
+    return sorted(p for p in visible if "__" in p.name or any((p / mark).exists() for mark in TRIAL_MARKS))
+
+
+def _object(path: Path, root: Path) -> dict[str, Any]:
+    """A JSON object; empty where there is none to be read."""
+    document = read_document(path, root, DOCUMENT_BYTES)
+    return document.value if isinstance(document, Document) and isinstance(document.value, dict) else {}
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _chosen(value: Any, keys: Sequence[str]) -> dict[str, Any] | None:
+    return {key: value[key] for key in keys if key in value} or None if isinstance(value, dict) else None
+
+
+def _below(unit: Unit, name: str) -> str:
+    return PurePosixPath(unit.relative, name).as_posix()
