@@ -16,7 +16,8 @@ from trace_flywheel.sources.jsonl import Document, read_document
 from trace_flywheel.sources.reader import Folder
 
 RESULT = "result.json"
-CAPTURES = ("llm_trajectory.jsonl", "acp_trajectory.jsonl")
+LLM = "trajectory/llm_trajectory.jsonl"
+ACP = "trajectory/acp_trajectory.jsonl"
 RESULT_KEYS = frozenset({"rollout_name", "rewards", "agent_result", "task_name", "task_digest", "trajectory_source"})
 DOCUMENT_BYTES = 64_000_000
 
@@ -45,7 +46,7 @@ def listing(path: Path) -> Listing:
 
 def has_captures(path: Path) -> bool:
     """Whether BenchFlow's captures lie below this folder."""
-    return any(os.path.lexists(path / "trajectory" / name) for name in CAPTURES)
+    return any(os.path.lexists(path / name) for name in (LLM, ACP))
 
 
 def is_trial(path: Path, held: Listing) -> bool:
@@ -53,21 +54,16 @@ def is_trial(path: Path, held: Listing) -> bool:
     return RESULT in held.others or RESULT in held.folders or has_captures(path)
 
 
-def is_benchflow(path: Path) -> bool:
-    """Whether this folder, found anywhere, is a BenchFlow trial for certain."""
+def is_benchflow(path: Path) -> bool | None:
+    """Whether this folder, found anywhere, is a BenchFlow trial; None for one that is nobody's trial for certain."""
     held = listing(path)
-    if has_captures(path):
-        return not is_harbor(path)
-    if RESULT not in held.others:
-        return False
-    result = read_result(path, path)
-    return isinstance(result, dict) and "trial_name" not in result and bool(RESULT_KEYS & result.keys())
-
-
-def is_harbor(path: Path) -> bool:
-    """Whether a trial's result is Harbor's."""
-    result = read_result(path, path) if os.path.lexists(path / RESULT) else None
-    return isinstance(result, dict) and "trial_name" in result
+    result = read_result(path, path) if RESULT in held.others else None
+    if isinstance(result, dict):
+        if "trial_name" in result:
+            return False  # Harbor's
+        if RESULT_KEYS & result.keys():
+            return True
+    return True if "trajectory" in held.folders and has_captures(path) else None
 
 
 def read_result(trial: Path, root: Path) -> Any:
@@ -82,8 +78,12 @@ def inside(path: Path) -> Path:
 
 
 def holds_trials(folder: Folder) -> bool:
-    """Whether a child of this folder is certainly a BenchFlow trial."""
-    return any(is_benchflow(folder.path / name) for name in folder.folders)
+    """Whether this folder's children are BenchFlow trials; the first one that is a trial for certain decides."""
+    for name in folder.folders:
+        known = is_benchflow(folder.path / name)
+        if known is not None:
+            return known
+    return False
 
 
 def trials(path: Path) -> Iterator[Path]:
