@@ -8,7 +8,8 @@ import pytest
 from tests.sources.benchflow_jobs import BASH, call, chat, read_job, read_one, record, trial
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.sources.capture import Capture, read_capture
-from trace_flywheel.sources.threads import Evidence, Thread, threads_of
+from trace_flywheel.sources.thread_grouping import Thread
+from trace_flywheel.sources.threads import Evidence, threads_of
 
 USER = {"role": "user", "content": "Fix the test."}
 AGENT = {
@@ -208,6 +209,19 @@ class TestRollout:
         assert [e.context for e in rollout.exchanges] == [2, 4, 6, 8, 10, 12]
         ids = [[c.id for c in rollout.messages[e.context].tool_calls] for e in rollout.exchanges if e.context]
         assert ids == [["c0"], ["c1"], ["c2"], ["c3"], ["c4"], []]
+
+    def test_a_side_conversation_of_an_unknown_shape_loses_nothing_else(self, tmp_path: Path) -> None:
+        odd = chat("x", [{"role": "critic", "content": "?"}], tools=[])
+        trial(tmp_path, "t__1", [odd, chat("done", [USER])])
+        rollout = read_one(tmp_path)
+        assert rollout.messages[-1].content == "done"
+        assert [e.index for e in rollout.exchanges] == [1]
+        assert (rollout.metadata or {})["unreadable_exchanges"] == {"0": "unknown role 'critic'"}
+
+    def test_surrogates_in_a_system_prompt(self, tmp_path: Path) -> None:
+        system = {"role": "system", "content": "a\udcb2"}
+        trial(tmp_path, "t__1", [chat(answer("c1"), [system, USER]), chat("done", [system, USER, turn("c1")])])
+        assert read_one(tmp_path).messages[0].content == "a\ufffd"
 
 
 @pytest.mark.corpus

@@ -14,9 +14,10 @@ from trace_flywheel.records.message import Message, Tool, text_of
 from trace_flywheel.records.rollout import Exchange
 from trace_flywheel.sources.capture import Body, Call, parsed, parsed_tools
 from trace_flywheel.sources.pairing import pair
-from trace_flywheel.sources.threads import Member, Thread
+from trace_flywheel.sources.thread_grouping import Member, Thread
 from trace_flywheel.sources.wires.exchange import Answer, answer_of, history_of
 from trace_flywheel.sources.wires.openai_chat import tools_of
+from trace_flywheel.sources.wires.parts import WireError
 
 SAMPLING = ("temperature", "top_p", "max_tokens", "reasoning_effort", "thinking")
 History = list[tuple[int, Message]]
@@ -65,7 +66,12 @@ def assemble(threads: Sequence[Thread], exchanges: bool) -> Assembled:
     if exchanges:
         told = _main_exchanges(main, answers, turns, paired.messages)
         for number, thread in enumerate(threads[1:], start=1):
-            told += [_own(member, number, thread, _answer(member.call)) for member in thread.members]
+            for member in thread.members:
+                try:
+                    told.append(_own(member, number, thread, _answer(member.call)))
+                except WireError as error:
+                    # A side conversation in an unknown shape is no reason to lose a graded trial.
+                    metadata.setdefault("unreadable_exchanges", {})[str(member.call.index)] = str(error)
         told.sort(key=lambda exchange: exchange.index)
     return Assembled(
         messages=paired.messages,
