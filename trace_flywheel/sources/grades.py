@@ -1,10 +1,9 @@
 """What a source wrote as verdict and reward, read without guessing: what does not count is kept as its spelling."""
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
-
-import orjson
 
 from trace_flywheel.records.rollout import Verdict
 
@@ -43,6 +42,4 @@ def passes(reward: float | None, pass_reward: float) -> Verdict | None:
 
 def spelling(value: Any) -> str:
     """The JSON spelling of a value, NaN and infinities included, cut at 200 characters."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return orjson.dumps(value).decode()[:SPELLING_CHARS]
+    return json.dumps(value, ensure_ascii=False)[:SPELLING_CHARS]
