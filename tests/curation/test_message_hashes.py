@@ -117,6 +117,28 @@ def test_context_is_all_before_the_first_assistant_turn():
     assert context_hash(one) != context_hash(msgspec.structs.replace(one, tools=(Tool("ls", "lists"),)))
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        ("root@8e12451d-ab8a-464f-a9c8-8d4d63a06f8b:~#", "root@e10f430c-ec16-43ed-b898-1c02ae28e706:~#", True),
+        ("root@8e12451dab8a:/app#", "root@0b9f430cec16:/app#", True),
+        ("now 2026-02-09T12:15:32Z", "now 2026-02-09 12:22:47.123+01:00", True),
+        ("fix commit 8e12451dab8a", "fix commit 0b9f430cec16", False),
+        ("due 2026-02-09", "due 2026-02-10", False),
+        ("root@build-7:~#", "root@build-8:~#", False),
+    ],
+)
+def test_what_is_new_in_every_attempt_parts_none(left, right, same):
+    one, other = (rollout(Message(role="user", content=text), SAID) for text in (left, right))
+    assert (context_hash(one) == context_hash(other)) is same
+    assert (message_hashes(one.messages) == message_hashes(other.messages)) is same
+    assert (message_norms(one.messages) == message_norms(other.messages)) is same
+    assert content_hash(one) != content_hash(other)
+    assert exact_hash(one.messages, ()) != exact_hash(other.messages, ())
+    said = [[Message(role="assistant", content=text)] for text in (left, right)]
+    assert message_hashes(said[0]) != message_hashes(said[1])
+
+
 def test_inferred_tools_are_no_context():
     one = rollout(USER, SAID)
     assert context_hash(one) == context_hash(msgspec.structs.replace(one, tools=(Tool("ls", inferred=True),)))

@@ -73,7 +73,7 @@ class IndexEntry(msgspec.Struct, frozen=True):
     roles: str
     """One letter per message: s, u, a, t."""
     message_hashes: list[int]
-    """64-bit hash of each message as recorded (text, reasoning apart, calls by name and canonical arguments)."""
+    """Signed 64-bit hash of each recorded message (text, reasoning apart, calls by name and canonical arguments)."""
     message_norms: list[int]
     """The same over case-folded, white-space-collapsed text."""
     n_supervised_chars: int
