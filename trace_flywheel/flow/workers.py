@@ -1,0 +1,127 @@
+"""Tasks spread over processes, results in the order of the tasks: what comes out never depends on how many there are.
+
+Work starts in this process and moves to a pool once it lasts longer than starting one costs. What a task raises, and
+the death of a process, come back as a `Crash` in the task's place: one bad piece never takes the others with it.
+Processes come from a fork server, because the caller (Dagster) has threads.
+"""
+
+import multiprocessing
+import os
+import sys
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from trace_flywheel.records.errors import FlywheelError
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Shared = TypeVar("Shared")
+
+PATIENCE = 3.0
+"""Seconds of work in this process before a pool pays: starting one takes about two."""
+
+
+class Crash(msgspec.Struct, frozen=True):
+    """A task that gave no result: why, without a word of the data it worked on."""
+
+    reason: str
+    died: bool = False
+    """The process died, which no task can catch."""
+
+
+def worker_count(asked: int) -> int:
+    """Processes for `asked`; 0 means one per core that this process may use."""
+    if asked:
+        return asked
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_tasks(
+    function: Callable[[Shared, Task], Result],
+    shared: Shared,
+    tasks: Iterable[Task],
+    workers: int,
+    patience: float = PATIENCE,
+) -> Iterator[Result | Crash]:
+    """`function(shared, task)` of every task, in order. `shared` goes to each process once."""
+    waiting, started = iter(tasks), time.monotonic()
+    for task in waiting:
+        yield _guarded(function, shared, task)
+        if workers > 1 and time.monotonic() - started > patience:
+            yield from _in_processes(function, shared, waiting, workers)
+
+
+def _in_processes(
+    function: Callable[[Shared, Task], Result], shared: Shared, waiting: Iterator[Task], workers: int
+) -> Iterator[Result | Crash]:
+    pool = _pool(function, shared, workers)
+    under_way: deque[tuple[Task, Future[Any]]] = deque()
+    try:
+        while True:
+            # Two pieces a worker: a slow reader of results never makes finished ones pile up.
+            for task in islice(waiting, 2 * workers - len(under_way)):
+                under_way.append((task, pool.submit(_in_worker, task)))
+            if not under_way:
+                return
+            task, future = under_way.popleft()
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                # Whose fault it was is unknown: everything under way runs again, alone.
+                again = [task, *(t for t, _ in under_way)]
+                under_way.clear()
+                pool.shutdown(cancel_futures=True)
+                for one in again:
+                    yield _alone(function, shared, one)
+                pool = _pool(function, shared, workers)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _alone(function: Callable[[Shared, Task], Result], shared: Shared, task: Task) -> Result | Crash:
+    with _pool(function, shared, 1) as pool:
+        try:
+            result: Result | Crash = pool.submit(_in_worker, task).result()
+        except BrokenProcessPool:
+            return Crash("the process that worked on it died (out of memory, or a crash in a library)", died=True)
+        return result
+
+
+def _pool(function: Callable[..., Any], shared: Any, workers: int) -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_start, initargs=(function, shared))
+
+
+_work: tuple[Callable[..., Any], Any] | None = None
+
+
+def _start(function: Callable[..., Any], shared: Any) -> None:
+    global _work
+    _work = (function, shared)
+
+
+def _in_worker(task: Any) -> Any:
+    if _work is None:
+        raise RuntimeError("a worker process was not started by _pool")
+    return _guarded(*_work, task)
+
+
+def _guarded(function: Callable[[Shared, Task], Result], shared: Shared, task: Task) -> Result | Crash:
+    try:
+        return function(shared, task)
+    except (FlywheelError, OSError) as error:
+        return Crash(str(error))
+    # The fail-closed boundary of ingestion: a fault nobody foresaw quarantines its run, not all runs. The text of the
+    # error may quote raw data, so only its kind and place are told.
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return Crash(f"{type(error).__name__} in {Path(where.filename).name}:{where.lineno}")
