@@ -169,7 +169,7 @@ def test_parts_are_cut_by_the_rows_alone(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_mirrored_part_exists_without_a_row(tmp_path: Path) -> None:
-    assert [p.rows for p in RolloutParts(tmp_path, "part-00003", cut=False).close()] == [0]
+    assert [p.rows for p in RolloutParts(tmp_path, "part-00003.parquet", cut=False).close()] == [0]
     assert isinstance(RolloutParts(tmp_path, "x").close(), tuple)
     assert Part("a", 0, "b").chunk == 0
 

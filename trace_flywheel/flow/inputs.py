@@ -4,15 +4,16 @@ Each is read once, in the order of its paths, and known by a digest of its conte
 skipped in silence leaks and a correction skipped in silence is lost work.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.golden import CorrectionEntry, Golden
+from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources.corrections import read_corrections
 from trace_flywheel.sources.goldens import goldens_above, read_goldens
@@ -43,11 +44,17 @@ def side_inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
     paths = sorted({*settings.goldens.paths, *(p for run in runs for p in goldens_above(run))})
     goldens, golden_faults = _parted(item for path in paths for item in read_goldens(path))
     entries, entry_faults = _parted(item for path in settings.corrections for item in read_corrections(path))
+    # A golden passes the same redactor as the rollouts, or a redacted name would hide it from the search.
+    redact = redactor(settings.redaction.pii).redact_value
     return SideInputs(
-        tuple(g for g in goldens if isinstance(g, Golden)),
+        tuple(_redacted(g, redact) for g in goldens if isinstance(g, Golden)),
         tuple(c for c in entries if isinstance(c, CorrectionEntry)),
         (*golden_faults, *entry_faults),
     )
+
+
+def _redacted(golden: Golden, redact: Callable[[str], tuple[Any, dict[str, int]]]) -> Golden:
+    return msgspec.structs.replace(golden, statement=redact(golden.statement)[0], answer=redact(golden.answer)[0])
 
 
 def _parted(items: Iterable[Golden | CorrectionEntry | Drop]) -> tuple[list[Golden | CorrectionEntry], list[Drop]]:
@@ -68,8 +75,3 @@ def read_options(settings: Settings) -> ReadOptions:
         pass_reward=settings.grading.pass_reward,
         verdict_map=dict(settings.grading.verdict_map),
     )
-
-
-def golden_paths(runs: Sequence[Run], settings: Settings) -> tuple[Path, ...]:
-    """The golden files in force, sorted."""
-    return tuple(sorted({*settings.goldens.paths, *(p for run in runs for p in goldens_above(run))}))

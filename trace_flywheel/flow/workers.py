@@ -81,13 +81,14 @@ def _in_processes(
                 under_way.clear()
                 pool.shutdown(cancel_futures=True)
                 for one in again:
-                    yield _alone(function, shared, one)
+                    yield run_alone(function, shared, one)
                 pool = _pool(function, shared, workers)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _alone(function: Callable[[Shared, Task], Result], shared: Shared, task: Task) -> Result | Crash:
+def run_alone(function: Callable[[Shared, Task], Result], shared: Shared, task: Task) -> Result | Crash:
+    """One task in a process of its own."""
     with _pool(function, shared, 1) as pool:
         try:
             result: Result | Crash = pool.submit(_in_worker, task).result()

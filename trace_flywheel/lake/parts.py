@@ -101,7 +101,7 @@ def write_table(path: Path, table: pa.Table, mode: int = OPEN_FILE) -> Part:
 class RolloutParts:
     """Writes a sequence of rollouts to `<folder>/<stem>-00000.parquet …`; `close` gives the parts.
 
-    `cut=False` writes one file: the part that mirrors a part of the asset before.
+    `cut=False` writes one file named `stem`: the part that mirrors a part of the asset before.
     """
 
     def __init__(
@@ -131,8 +131,8 @@ class RolloutParts:
 
     def _flush(self) -> None:
         if self._file is None:
-            path = self._folder / f"{self._stem}-{len(self._parts):05d}.parquet"
-            self._file = TableFile(path, SCHEMA, self._mode, self._chunk)
+            name = f"{self._stem}-{len(self._parts):05d}.parquet" if self._cut else self._stem
+            self._file = TableFile(self._folder / name, SCHEMA, self._mode, self._chunk)
         if self._batch:
             self._file.write(table_of(self._batch))
         self._batch, self._batch_chars = [], 0

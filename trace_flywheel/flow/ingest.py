@@ -1,0 +1,268 @@
+"""The first movement: each run on its own, from its folder to redacted text and a compact index.
+
+    graded_traces       the folder's rollouts as read            raw text, private
+    redacted_rollouts   the same without secrets                 part k from part k
+    rollout_index       one entry a rollout, no text             part k from part k
+
+Each step takes runs and gives one result a run, in their order. A run whose inputs have not changed is left alone; one
+that cannot be read is quarantined with its reason, and the others go on. Drops are carried from step to step, so that
+the index of a run accounts for everything its folder held. Work is spread over (run, chunk); chunks are cut by the
+files alone, so the bytes do not depend on the number of processes.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.flow.ingest_tasks import (
+    GRADED,
+    INDEX,
+    REDACTED,
+    Chunk,
+    Described,
+    Describing,
+    Outcome,
+    Parts,
+    Reread,
+    chunks,
+    describe_part,
+    read_chunk,
+    redact_parts,
+)
+from trace_flywheel.flow.inputs import SideInputs, read_options
+from trace_flywheel.flow.steps import Job, Step, StepResult
+from trace_flywheel.flow.workers import Crash, run_alone, worker_count
+from trace_flywheel.lake.parts import Part
+from trace_flywheel.lake.store import FORMAT, Lake, LakeError, Sidecar
+from trace_flywheel.records.canonical import content_id
+from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.records.index import INDEX_VERSION
+from trace_flywheel.redaction.redact import ruleset_digest
+from trace_flywheel.settings import Settings
+from trace_flywheel.sources import discover
+from trace_flywheel.sources.reader import ReadOptions, Run
+
+STEPS = (GRADED, REDACTED, INDEX)
+BEFORE = {REDACTED: GRADED, INDEX: REDACTED}
+CODE = {GRADED: 1, REDACTED: 1, INDEX: INDEX_VERSION}
+"""Goes up when a step gives other bytes for the same input: its partitions are made again."""
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """Which runs would be ingested now. `given_up`: quarantined, tried often enough in their present state."""
+
+    todo: tuple[Run, ...]
+    unchanged: tuple[Run, ...]
+    given_up: tuple[Run, ...]
+
+
+def pending(runs: Sequence[Run], lake: Lake, settings: Settings, inputs: SideInputs) -> Pending:
+    """Compare every run's files, settings, rules and side inputs with what its partitions were made from."""
+    todo, unchanged, given_up = [], [], []
+    for run in runs:
+        fingerprint = discover.fingerprint(run)
+        quarantine = lake.quarantined(run.run_id)
+        if all(_is_fresh(step, lake, settings, inputs, run, fingerprint) for step in STEPS):
+            unchanged.append(run)
+        elif (
+            quarantine is not None
+            and quarantine.source_fingerprint == fingerprint
+            and quarantine.attempts >= settings.ingest.quarantine_after
+        ):
+            given_up.append(run)
+        else:
+            todo.append(run)
+    return Pending(tuple(todo), tuple(unchanged), tuple(given_up))
+
+
+def ingest(
+    runs: Sequence[Run], lake: Lake, settings: Settings, inputs: SideInputs, workers: int | None = None
+) -> tuple[StepResult, ...]:
+    """All three steps over runs; one result a run: that of the last step it reached, `made` if any step made it."""
+    results: dict[str, StepResult] = {}
+    left = list(runs)
+    for step in (graded_traces, redacted_rollouts, rollout_index):
+        for result in step(left, lake, settings, inputs, workers):
+            before = results.get(result.run_id)
+            made = before is not None and before.status == "made" and result.status == "unchanged"
+            results[result.run_id] = msgspec.structs.replace(result, status="made") if made else result
+        left = [run for run in left if results[run.run_id].status != "quarantined"]
+    return tuple(results[run.run_id] for run in runs)
+
+
+def graded_traces(
+    runs: Sequence[Run], lake: Lake, settings: Settings, inputs: SideInputs, workers: int | None = None
+) -> Iterator[StepResult]:
+    """Read the folders of runs into the lake."""
+    options, keep = read_options(settings), settings.lake.keep_raw
+
+    def plan(run: Run, fingerprint: str, stack: ExitStack) -> Job[Chunk]:
+        folder = stack.enter_context(lake.generation(GRADED, run.run_id))
+        tasks = [
+            Chunk(run, i, units, folder, f"chunk-{i:05d}", keep) for i, units in enumerate(chunks(discover.units(run)))
+        ]
+        return Job(run, folder, tasks, fingerprint)
+
+    def finish(job: Job[Chunk]) -> StepResult:
+        outcomes: list[Outcome] = []
+        for task, result in zip(job.tasks, job.results, strict=True):
+            outcomes += _unit_by_unit(options, task) if isinstance(result, Crash) else [result]
+        facts = {"format": job.run.format, "path": job.run.path.name, "keep_raw": keep}
+        parts = [_renamed(job, k, part) for k, part in enumerate(p for o in outcomes for p in o.parts)]
+        drops = [d for o in outcomes for d in o.drops]
+        wanted = _wanted(GRADED, job.run, lake, settings, inputs, job.fingerprint)
+        entered = sum(p.rows for p in parts) + len(drops)
+        sidecar = lake.commit(
+            job.folder,
+            GRADED,
+            job.run.run_id,
+            parts=parts,
+            drops=drops,
+            entered=entered,
+            inputs_digest=wanted,
+            source_fingerprint=job.fingerprint,
+            facts=facts,
+        )
+        return StepResult(GRADED, job.run.run_id, "made", sidecar)
+
+    step = Step(GRADED, lake, partial(_is_fresh, GRADED, lake, settings, inputs), plan, read_chunk, options, finish)
+    yield from step.over(runs, _workers(settings, workers))
+
+
+def redacted_rollouts(
+    runs: Sequence[Run], lake: Lake, settings: Settings, inputs: SideInputs, workers: int | None = None
+) -> Iterator[StepResult]:
+    """Take secrets and personal data out of what was read, and out of the corrections from files, joined first."""
+
+    def plan(run: Run, fingerprint: str, stack: ExitStack) -> Job[Parts]:
+        before = _made_before(lake, REDACTED, run)
+        folder = stack.enter_context(lake.generation(REDACTED, run.run_id))
+        corrections = inputs.corrections_of(run.run_id)
+        if before.facts["keep_raw"]:
+            tasks = [Parts(lake.part_path(before, part), (part,), folder, corrections) for part in before.parts]
+        elif fingerprint == before.source_fingerprint:
+            options = read_options(settings)
+            tasks = [
+                Parts(Reread(run, units, options), tuple(p for p in before.parts if p.chunk == i), folder, corrections)
+                for i, units in enumerate(chunks(discover.units(run)))
+            ]
+        else:
+            raise LakeError("source_changed: the folder changed since it was read, and the lake keeps no raw text")
+        return Job(run, folder, tasks, before.source_fingerprint, before)
+
+    def finish(job: Job[Parts]) -> StepResult:
+        if job.crash:
+            return step.quarantined(job.run, job.fingerprint, f"{REDACTED}: {job.crash.reason}")
+        findings: dict[str, int] = {}
+        for outcome in _outcomes(job):
+            for rule, n in outcome.findings.items():
+                findings[rule] = findings.get(rule, 0) + n
+        return _mirror(REDACTED, job, lake, settings, inputs, {"findings": dict(sorted(findings.items()))})
+
+    fresh = partial(_is_fresh, REDACTED, lake, settings, inputs)
+    step = Step(REDACTED, lake, fresh, plan, redact_parts, settings.redaction.pii, finish)
+    yield from step.over(runs, _workers(settings, workers))
+
+
+def rollout_index(
+    runs: Sequence[Run], lake: Lake, settings: Settings, inputs: SideInputs, workers: int | None = None
+) -> Iterator[StepResult]:
+    """Describe every redacted rollout by an index entry. A run that gave no rollout at all is quarantined here."""
+    shared = Describing(Holdout(inputs.goldens, settings.goldens.overlap), settings.redaction.supervise_placeholders)
+
+    def plan(run: Run, fingerprint: str, stack: ExitStack) -> Job[Described]:
+        before = _made_before(lake, INDEX, run)
+        folder = stack.enter_context(lake.generation(INDEX, run.run_id))
+        tasks = [Described(lake.part_path(before, part), k, folder) for k, part in enumerate(before.parts)]
+        return Job(run, folder, tasks, before.source_fingerprint, before)
+
+    def finish(job: Job[Described]) -> StepResult:
+        if job.crash:
+            return step.quarantined(job.run, job.fingerprint, f"{INDEX}: {job.crash.reason}")
+        result = _mirror(INDEX, job, lake, settings, inputs, {})
+        assert result.sidecar is not None
+        if result.sidecar.counts.kept or not result.sidecar.counts.entered:
+            lake.release(job.run.run_id)
+            return result
+        first = lake.drops(result.sidecar)[0]
+        reason = f"nothing could be read: {first.stage}/{first.reason} in {first.path or 'the folder'}"
+        return step.quarantined(job.run, job.fingerprint, reason)
+
+    step = Step(INDEX, lake, partial(_is_fresh, INDEX, lake, settings, inputs), plan, describe_part, shared, finish)
+    yield from step.over(runs, _workers(settings, workers))
+
+
+def _wanted(step: str, run: Run, lake: Lake, settings: Settings, inputs: SideInputs, fingerprint: str) -> str:
+    """Digest of all that a run's partition of this step depends on."""
+    if step == GRADED:
+        options = msgspec.to_builtins(read_options(settings))
+        return content_id([FORMAT, CODE[step], fingerprint, options, settings.lake.keep_raw])
+    before = lake.sidecar(BEFORE[step], run.run_id)
+    content = before.content_digest if before else None
+    if step == REDACTED:
+        corrections = [msgspec.to_builtins(c) for _, c in sorted(inputs.corrections_of(run.run_id).items())]
+        return content_id([FORMAT, CODE[step], content, ruleset_digest(settings.redaction.pii), corrections])
+    rules = [settings.redaction.supervise_placeholders, settings.goldens.overlap]
+    return content_id([FORMAT, CODE[step], content, inputs.goldens_digest, rules])
+
+
+def _is_fresh(step: str, lake: Lake, settings: Settings, inputs: SideInputs, run: Run, fingerprint: str) -> bool:
+    sidecar = lake.sidecar(step, run.run_id)
+    return sidecar is not None and sidecar.inputs_digest == _wanted(step, run, lake, settings, inputs, fingerprint)
+
+
+def _workers(settings: Settings, workers: int | None) -> int:
+    return worker_count(settings.ingest.workers if workers is None else workers)
+
+
+def _made_before(lake: Lake, step: str, run: Run) -> Sidecar:
+    sidecar = lake.sidecar(BEFORE[step], run.run_id)
+    if sidecar is None:
+        raise LakeError(f"{BEFORE[step]} of {run.run_id} was never made; materialise it first")
+    return sidecar
+
+
+def _mirror(
+    step: str, job: Job[Any], lake: Lake, settings: Settings, inputs: SideInputs, facts: dict[str, object]
+) -> StepResult:
+    """Commit a step that mirrors the one before: its parts, its own drops and those carried on."""
+    assert job.before is not None
+    outcomes = list(_outcomes(job))
+    sidecar = lake.commit(
+        job.folder,
+        step,
+        job.run.run_id,
+        parts=[p for o in outcomes for p in o.parts],
+        drops=[*lake.drops(job.before), *(d for o in outcomes for d in o.drops)],
+        entered=job.before.counts.entered,
+        inputs_digest=_wanted(step, job.run, lake, settings, inputs, job.fingerprint),
+        source_fingerprint=job.fingerprint,
+        facts={**job.before.facts, **facts},
+    )
+    return StepResult(step, job.run.run_id, "made", sidecar)
+
+
+def _outcomes(job: Job[Any]) -> Iterator[Outcome]:
+    yield from (r for r in job.results if isinstance(r, Outcome))
+
+
+def _unit_by_unit(options: ReadOptions, task: Chunk) -> Iterable[Outcome]:
+    """The units of a chunk that crashed, each in a process of its own; the one at fault is a drop."""
+    for i, unit in enumerate(task.units):
+        one = msgspec.structs.replace(task, units=(unit,), stem=f"{task.stem}-{i:05d}")
+        result = run_alone(read_chunk, options, one)
+        if isinstance(result, Crash):
+            evidence = {"text": result.reason}
+            drop = Drop(Stage.READ, "unreadable_file", evidence, run_id=task.run.run_id, path=unit.relative)
+            result = Outcome((), (drop,))
+        yield result
+
+
+def _renamed(job: Job[Chunk], number: int, part: Part) -> Part:
+    name = f"part-{number:05d}.parquet"
+    (job.folder / part.name).rename(job.folder / name)
+    return msgspec.structs.replace(part, name=name)

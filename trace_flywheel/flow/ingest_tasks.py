@@ -1,0 +1,158 @@
+"""What a worker process does to one chunk or part of a run. Every function takes what all tasks share and its task.
+
+A task writes its own files into the generation that its run is making and may run twice (when another task killed the
+pool), so it removes what it left before.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.flow.index import entry
+from trace_flywheel.lake.index import INDEX_SCHEMA, index_table
+from trace_flywheel.lake.parts import Part, RolloutParts, TableFile, read_rollouts
+from trace_flywheel.lake.store import file_mode
+from trace_flywheel.records.fate import Drop
+from trace_flywheel.records.golden import CorrectionEntry
+from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.sources import discover
+from trace_flywheel.sources.reader import ReadOptions, Run, Unit
+
+GRADED, REDACTED, INDEX = "graded_traces", "redacted_rollouts", "rollout_index"
+CHUNK_BYTES, CHUNK_UNITS = 32_000_000, 512
+"""A chunk of source units, cut in the order of their paths: enough work to send to a process."""
+INDEX_BATCH = 1_000
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a task made: the parts it wrote, the rollouts it lost, the findings it replaced by rule."""
+
+    parts: tuple[Part, ...]
+    drops: tuple[Drop, ...] = ()
+    findings: dict[str, int] = {}
+
+
+def chunks(units: Sequence[Unit]) -> Iterator[tuple[Unit, ...]]:
+    """Units in the order of their paths, cut by bytes and number."""
+    chunk: list[Unit] = []
+    size = 0
+    for unit in units:
+        if chunk and (size + unit.size > CHUNK_BYTES or len(chunk) >= CHUNK_UNITS):
+            yield tuple(chunk)
+            chunk, size = [], 0
+        chunk.append(unit)
+        size += unit.size
+    if chunk:
+        yield tuple(chunk)
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """Units of one run to read; `stem` begins the names of the parts they become."""
+
+    run: Run
+    number: int
+    units: tuple[Unit, ...]
+    folder: Path
+    stem: str
+    keep_text: bool
+
+
+def read_chunk(options: ReadOptions, task: Chunk) -> Outcome:
+    for left in task.folder.glob(f"{task.stem}-*.parquet"):
+        left.unlink()
+    parts = RolloutParts(task.folder, task.stem, file_mode(GRADED), task.number, keep_text=task.keep_text)
+    drops: list[Drop] = []
+    for item in _read(options, task.run, task.units):
+        if isinstance(item, Drop):
+            drops.append(item)
+        else:
+            parts.add(item)
+    return Outcome(parts.close(), tuple(drops))
+
+
+def _read(options: ReadOptions, run: Run, units: Sequence[Unit]) -> Iterator[Rollout | Drop]:
+    for unit in units:
+        yield from discover.read_unit(run, unit, options)
+
+
+class Reread(msgspec.Struct, frozen=True):
+    """Where the text of parts is read again because the lake does not keep it: the chunk they came from."""
+
+    run: Run
+    units: tuple[Unit, ...]
+    options: ReadOptions
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """Parts to redact: names and row counts, of one file, or of all that one chunk gave."""
+
+    source: Path | Reread
+    parts: tuple[Part, ...]
+    folder: Path
+    corrections: dict[str, CorrectionEntry]
+
+
+def redact_parts(pii: str, task: Parts) -> Outcome:
+    redact = redactor(pii).redact
+    rollouts = _rollouts(task.source)
+    made: list[Part] = []
+    drops: list[Drop] = []
+    findings: dict[str, int] = {}
+    for part in task.parts:
+        (task.folder / part.name).unlink(missing_ok=True)
+        mirror = RolloutParts(task.folder, part.name, file_mode(REDACTED), cut=False)
+        for _ in range(part.rows):
+            rollout = next(rollouts)
+            if (given := task.corrections.get(rollout.trace_id)) is not None:
+                rollout = msgspec.structs.replace(rollout, correction=given.correction)
+            result = redact(rollout)
+            if isinstance(result, Drop):
+                drops.append(result)
+                continue
+            for rule, n in (result.redactions or {}).items():
+                findings[rule] = findings.get(rule, 0) + n
+            mirror.add(result)
+        made += mirror.close()
+    return Outcome(tuple(made), tuple(drops), findings)
+
+
+def _rollouts(source: Path | Reread) -> Iterator[Rollout]:
+    if isinstance(source, Path):
+        yield from (rollout for _, rollout in read_rollouts(source))
+        return
+    for item in _read(source.options, source.run, source.units):
+        if not isinstance(item, Drop):
+            yield item
+
+
+class Describing(msgspec.Struct, frozen=True):
+    """What all index tasks share."""
+
+    holdout: Holdout
+    supervise_placeholders: Literal["mask", "keep"]
+
+
+class Described(msgspec.Struct, frozen=True):
+    """A redacted part and its number."""
+
+    source: Path
+    number: int
+    folder: Path
+
+
+def describe_part(shared: Describing, task: Described) -> Outcome:
+    path = task.folder / f"part-{task.number:05d}.parquet"
+    path.unlink(missing_ok=True)
+    batch = []
+    with TableFile(path, INDEX_SCHEMA, file_mode(INDEX)) as file:
+        for position, rollout in read_rollouts(task.source):
+            batch.append(entry(rollout, task.number, position, shared.holdout, shared.supervise_placeholders))
+            if len(batch) >= INDEX_BATCH:
+                file.write(index_table(batch))
+                batch = []
+        file.write(index_table(batch))
+    return Outcome((file.part,))
