@@ -241,7 +241,7 @@ def _mirror(
         entered=job.before.counts.entered,
         inputs_digest=_wanted(step, job.run, lake, settings, inputs, job.fingerprint),
         source_fingerprint=job.fingerprint,
-        facts={**job.before.facts, **facts},
+        facts={**job.before.facts, **facts, "of": job.before.content_digest},
     )
     return StepResult(step, job.run.run_id, "made", sidecar)
 

@@ -4,16 +4,15 @@ Each is read once, in the order of its paths, and known by a digest of its conte
 skipped in silence leaks and a correction skipped in silence is lost work.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.golden import CorrectionEntry, Golden
-from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.redaction.redact import NumberFinding, Redactor, SecretLeft, redactor
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources.corrections import read_corrections
 from trace_flywheel.sources.goldens import goldens_above, read_goldens
@@ -45,16 +44,20 @@ def side_inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
     goldens, golden_faults = _parted(item for path in paths for item in read_goldens(path))
     entries, entry_faults = _parted(item for path in settings.corrections for item in read_corrections(path))
     # A golden passes the same redactor as the rollouts, or a redacted name would hide it from the search.
-    redact = redactor(settings.redaction.pii).redact_value
+    rules = redactor(settings.redaction.pii)
     return SideInputs(
-        tuple(_redacted(g, redact) for g in goldens if isinstance(g, Golden)),
+        tuple(_redacted(g, rules) for g in goldens if isinstance(g, Golden)),
         tuple(c for c in entries if isinstance(c, CorrectionEntry)),
         (*golden_faults, *entry_faults),
     )
 
 
-def _redacted(golden: Golden, redact: Callable[[str], tuple[Any, dict[str, int]]]) -> Golden:
-    return msgspec.structs.replace(golden, statement=redact(golden.statement)[0], answer=redact(golden.answer)[0])
+def _redacted(golden: Golden, redactor: Redactor) -> Golden:
+    try:
+        statement, answer = (redactor.redact_value(text)[0] for text in (golden.statement, golden.answer))
+    except (NumberFinding, SecretLeft):  # no rollout with this text comes through either
+        return golden
+    return msgspec.structs.replace(golden, statement=statement, answer=answer)
 
 
 def _parted(items: Iterable[Golden | CorrectionEntry | Drop]) -> tuple[list[Golden | CorrectionEntry], list[Drop]]:

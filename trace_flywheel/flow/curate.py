@@ -1,0 +1,238 @@
+"""The second movement: decisions over all runs, on the index alone.
+
+Each kind of dataset is a paragraph of calls in the order of the stages. A stage answers with a table of drops; the
+`Funnel` takes it only from rows that are still in, so at every stage what entered is what was kept plus what was
+dropped. Statistics of groups are frozen before any filter.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from trace_flywheel.curation import dedup
+from trace_flywheel.curation.advantages import group_table
+from trace_flywheel.curation.convertible import accepted_ungraded, convertible
+from trace_flywheel.curation.decisions import COLUMNS, drops, no_drops
+from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.curation.preference import PairSet, build_pairs
+from trace_flywheel.curation.quality import quality_drops
+from trace_flywheel.curation.same_rollout import conflicting_ids, same_rollout
+from trace_flywheel.curation.selection import task_cap, top_fraction
+from trace_flywheel.flow.frame import Index
+from trace_flywheel.records.canonical import canonical_json
+from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.settings import Recipe, Settings
+
+Kind = Literal["sft", "pair", "rl"]
+
+
+class Funnel:
+    """Rows on their way: who is still in, and for those who are not the one drop that ended it."""
+
+    def __init__(self, n: int) -> None:
+        self.alive = np.ones(n, dtype=bool)
+        self._taken: list[pd.DataFrame] = []
+
+    def take(self, answer: pd.DataFrame) -> None:
+        """Apply a stage's drops to the rows still in. Raises `AssertionError` when a stage drops a row twice."""
+        rows = answer["row"].to_numpy(dtype=np.int64)
+        mine = answer[self.alive[rows]]
+        rows = mine["row"].to_numpy(dtype=np.int64)
+        before = int(self.alive.sum())
+        self.alive[rows] = False
+        if before != int(self.alive.sum()) + len(rows):
+            raise AssertionError(f"stage {mine['stage'].iat[0]}: a row was dropped twice")
+        self._taken.append(mine)
+
+    @property
+    def drops(self) -> pd.DataFrame:
+        """All drops so far, in the order of rows."""
+        if not self._taken:
+            return no_drops()
+        return pd.concat(self._taken, ignore_index=True).sort_values("row", ignore_index=True)[list(COLUMNS)]
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """Stages 1 and 2, shared by all datasets: which rollouts count, and their group's statistics."""
+
+    drops: pd.DataFrame
+    members: np.ndarray
+    groups: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Curated:
+    """What a kind of dataset takes from the index: rows kept (of pairs: the table), every drop, facts for people."""
+
+    kind: Kind
+    index: Index
+    kept: np.ndarray
+    drops: pd.DataFrame
+    pairs: PairSet | None = None
+    groups: pd.DataFrame | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def attempts(index: Index, settings: Settings) -> Attempts:
+    """Each attempt once, conflicting ones never; group statistics over what is left."""
+    funnel = Funnel(len(index.frame))
+    conflicting = conflicting_ids(index.frame)
+    funnel.take(conflicting)
+    funnel.take(same_rollout(index.frame, funnel.alive))
+    lost = pd.DataFrame(
+        [{n: getattr(d, n) for n in ("task_id", "agent", "model", "job")} for d in index.lost],
+        columns=["task_id", "agent", "model", "job"],
+        dtype=object,
+    )
+    unreadable = index.frame.iloc[conflicting["row"].to_numpy(dtype=np.int64)][list(lost.columns)].astype(object)
+    unreadable = unreadable.where(unreadable.notna(), None)
+    lost = pd.concat([lost, unreadable], ignore_index=True) if len(unreadable) else lost
+    groups = group_table(index.frame, funnel.alive, settings.groups, lost)
+    return Attempts(funnel.drops, funnel.alive.copy(), groups)
+
+
+def of_recipe(index: Index, common: Attempts, recipe: Recipe) -> tuple[Index, Attempts]:
+    """The part of the index that a recipe's filters let in; statistics stay those of all runs."""
+    mask = np.ones(len(index.frame), dtype=bool)
+    columns = {"source_format": recipe.sources, "agent": recipe.agents, "task_id": recipe.tasks}
+    for column, wanted in {**columns, "policy_version": recipe.policies}.items():
+        if wanted:
+            mask &= index.frame[column].isin(list(wanted)).to_numpy(dtype=bool)
+    number = np.cumsum(mask) - 1
+    inside = common.drops[mask[common.drops["row"].to_numpy(dtype=np.int64)]]
+    moved = inside.assign(row=number[inside["row"].to_numpy(dtype=np.int64)])
+    groups = common.groups.iloc[np.flatnonzero(mask)].reset_index(drop=True)
+    return index.only(mask), Attempts(moved.reset_index(drop=True), common.members[mask], groups)
+
+
+def sft(index: Index, common: Attempts, holdout: Holdout, corpus: dedup.Corpus | None, settings: Settings) -> Curated:
+    """SFT rows: the best of each task, corrections and step-masked traces, without duplicates."""
+    frame, ungraded = index.frame, settings.grading.ungraded
+    funnel = _entered(index, common)
+    funnel.take(convertible(frame, funnel.alive, "sft", ungraded))
+    _hold_out(funnel, index, holdout)
+    funnel.take(quality_drops(frame, funnel.alive, "sft"))
+    rank = dedup.precedence(frame)
+    funnel.take(dedup.exact_duplicates(frame, funnel.alive, rank))
+    if corpus is not None:
+        funnel.take(dedup.corpus_exact_duplicates(frame, funnel.alive, corpus))
+    selected = top_fraction(frame, funnel.alive, settings.selection, settings.seed)
+    funnel.take(selected.drops)
+    spans, threshold = (index.prompt, index.supervised), settings.dedup.threshold
+    funnel.take(dedup.near_duplicates(frame, funnel.alive, rank, *spans, threshold))
+    if corpus is not None:
+        funnel.take(dedup.corpus_near_duplicates(frame, funnel.alive, *spans, corpus, threshold))
+    funnel.take(task_cap(frame, funnel.alive, settings.selection.max_per_task, settings.seed))
+    marked = int((accepted_ungraded(frame, ungraded) & funnel.alive).sum())
+    lowest = selected.thresholds.groupby("task_id")["threshold"].min()
+    facts = {
+        "thresholds": {str(task): float(value) for task, value in lowest.items()},
+        "tied_share": round(selected.tied_share, 4),
+        "ungraded": marked,
+    }
+    warnings = (
+        (f"{marked} rows were graded by nobody; their sources are set to `ungraded = accept`.",) if marked else ()
+    )
+    return Curated("sft", index, np.flatnonzero(funnel.alive), funnel.drops, facts=facts, warnings=warnings)
+
+
+def pairs(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> Curated:
+    """Preference pairs: from the whole group, before any duplicate is removed."""
+    funnel = _entered(index, common)
+    funnel.take(convertible(index.frame, funnel.alive, "pair", settings.grading.ungraded))
+    _hold_out(funnel, index, holdout)
+    funnel.take(quality_drops(index.frame, funnel.alive, "pair"))
+    built = build_pairs(
+        index.frame, funnel.alive.copy(), common.members, index.hashes, index.norms, settings.pairs, settings.seed
+    )
+    funnel.take(built.drops)
+    used = np.union1d(built.table["chosen"].to_numpy(np.int64), built.table["rejected"].to_numpy(np.int64))
+    if not np.array_equal(used, np.flatnonzero(funnel.alive)):
+        raise AssertionError("stage pairs: a rollout is neither in a pair nor dropped")
+    return Curated("pair", index, used, funnel.drops, pairs=built, facts={"pairs_built": built.built})
+
+
+def rl(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> Curated:
+    """RL rollouts: whatever has an advantage; zero spread is a flag, not a reason to go."""
+    funnel = _entered(index, common)
+    funnel.take(convertible(index.frame, funnel.alive, "rl", settings.grading.ungraded))
+    _hold_out(funnel, index, holdout)
+    funnel.take(quality_drops(index.frame, funnel.alive, "rl"))
+    reasons = common.groups["reason"]
+    for stage in (Stage.CONVERTIBLE, Stage.GROUPS):
+        mixed = (reasons == "mixed_graders").to_numpy(dtype=bool)
+        here = reasons.notna().to_numpy(dtype=bool) & (mixed if stage is Stage.CONVERTIBLE else ~mixed) & funnel.alive
+        rows = np.flatnonzero(here)
+        evidence = [{"group_id": g} for g in common.groups["group_id"].iloc[rows].tolist()]
+        funnel.take(drops(stage, rows, reasons.iloc[rows].tolist(), evidence))
+    flat = int(common.groups["zero_spread"].to_numpy(dtype=bool)[funnel.alive].sum())
+    kept = np.flatnonzero(funnel.alive)
+    return Curated("rl", index, kept, funnel.drops, groups=common.groups, facts={"zero_spread": flat})
+
+
+def _entered(index: Index, common: Attempts) -> Funnel:
+    funnel = Funnel(len(index.frame))
+    funnel.take(common.drops)
+    return funnel
+
+
+def _hold_out(funnel: Funnel, index: Index, holdout: Holdout) -> None:
+    """Goldens by id, then by the evidence that the index carries."""
+    funnel.take(holdout.by_id(index.frame))
+    hits = index.frame["golden_hits"]
+    rows = np.flatnonzero(hits.notna().to_numpy(dtype=bool) & funnel.alive)
+    near = drops(Stage.GOLDEN, rows, "golden_near_duplicate", [{}] * len(rows))
+    funnel.take(near.assign(evidence=hits.iloc[rows].to_numpy()))
+
+
+def fates(curated: Curated, row_ids: dict[int, list[str]], late: dict[int, Drop]) -> list[dict[str, Any]]:
+    """The fate of every rollout that entered.
+
+    `row_ids`: by frame row the published rows that use it. `late`: kept rows whose last row publication dropped.
+    Raises `AssertionError` when a rollout has no fate or two.
+    """
+    frame = curated.index.frame
+    names = zip(frame["run_id"].tolist(), frame["trace_id"].tolist(), frame["task_id"].tolist(), strict=True)
+    table: list[dict[str, Any]] = [
+        {"run_id": run, "trace_id": trace, "task_id": task, "kept": None} for run, trace, task in names
+    ]
+    for row, stage, reason, evidence in curated.drops[list(COLUMNS)].itertuples(index=False):
+        table[row] |= _dropped(str(stage), reason, evidence)
+    for row in curated.kept.tolist():
+        if table[row]["kept"] is not None:
+            raise AssertionError(f"{table[row]['trace_id']} is kept and dropped")
+        if ids := row_ids.get(row):
+            table[row] |= {"kept": True, "row_ids": sorted(ids)}
+        else:
+            drop = late[row]
+            table[row] |= _dropped(str(drop.stage), drop.reason, canonical_json(drop.evidence).decode())
+    if any(fate["kept"] is None for fate in table):
+        raise AssertionError("a rollout that entered is neither kept nor dropped")
+    return table + [_lost(drop) for drop in curated.index.lost]
+
+
+def _dropped(stage: str, reason: str, evidence: str) -> dict[str, Any]:
+    return {"kept": False, "row_ids": [], "stage": stage, "reason": reason, "evidence": evidence}
+
+
+def _lost(drop: Drop) -> dict[str, Any]:
+    evidence = dict(drop.evidence) | ({"path": drop.path} if drop.path else {})
+    name = {"run_id": drop.run_id, "trace_id": drop.trace_id, "task_id": drop.task_id}
+    return name | _dropped(drop.stage.value, drop.reason, canonical_json(evidence).decode())
+
+
+def needs_grading(curated: Sequence[Curated]) -> list[dict[str, Any]]:
+    """What lacks a verdict or a reward, to be graded and read again: run, trace, reason, path; sorted, each once."""
+    wanted = ("no_verdict", "no_reward", "non_finite_reward")
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for one in curated:
+        frame = one.index.frame
+        for row, reason in one.drops.loc[one.drops["reason"].isin(wanted), ["row", "reason"]].itertuples(index=False):
+            run, trace, path = (str(frame[n].iat[row]) for n in ("run_id", "trace_id", "source_path"))
+            found.setdefault((run, trace), {"run_id": run, "trace_id": trace, "reason": reason, "path": path})
+    return [found[key] for key in sorted(found)]

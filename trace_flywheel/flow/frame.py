@@ -1,0 +1,139 @@
+"""The index of all runs in memory: what the global decisions read. No text.
+
+The frame holds one row per redacted rollout, sorted by (run_id, trace_id, part, position), so that a row's number is a
+name for it that no input order changes. Lost rollouts (dropped before the index) are kept beside it: they have a fate
+too, and their groups must know.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from trace_flywheel.curation.sketch import Spans
+from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
+from trace_flywheel.lake.index import INDEX_SCHEMA, SCALARS
+from trace_flywheel.lake.store import Lake, LakeError, Sidecar
+from trace_flywheel.records.canonical import content_id
+from trace_flywheel.records.fate import Drop
+from trace_flywheel.records.index import PERMUTATIONS
+
+
+class Ragged(Sequence[Sequence[int]]):
+    """Lists of integers, one a row, in two flat arrays."""
+
+    def __init__(self, values: np.ndarray, offsets: np.ndarray) -> None:
+        self.values, self.offsets = values, offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, row: int) -> list[int]: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[list[int]]: ...
+    def __getitem__(self, row: int | slice) -> Any:
+        if isinstance(row, slice):
+            return [self[i] for i in range(*row.indices(len(self)))]
+        return self.values[self.offsets[row] : self.offsets[row + 1]].tolist()
+
+
+@dataclass(frozen=True)
+class Index:
+    """All runs. `runs` are the index sidecars that took part, `stale` the runs whose text and index do not agree."""
+
+    frame: pd.DataFrame
+    hashes: Ragged
+    norms: Ragged
+    prompt: Spans
+    supervised: Spans
+    lost: tuple[Drop, ...]
+    runs: tuple[Sidecar, ...]
+    stale: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Of the content of every run: what a dataset depends on."""
+        return content_id([[s.run_id, s.content_digest, s.inputs_digest] for s in self.runs])
+
+    def only(self, mask: np.ndarray) -> "Index":
+        """The rows under a mask; the lost ones stay."""
+        rows = np.flatnonzero(mask)
+        return Index(
+            self.frame.iloc[rows].reset_index(drop=True),
+            _taken(self.hashes, rows),
+            _taken(self.norms, rows),
+            _spans_taken(self.prompt, rows),
+            _spans_taken(self.supervised, rows),
+            self.lost,
+            self.runs,
+            self.stale,
+        )
+
+
+def load_index(lake: Lake) -> Index:
+    """The index of every run whose partitions agree; the others are named in `stale` and take no part."""
+    runs, stale, tables = [], [], [INDEX_SCHEMA.empty_table()]
+    lost: list[Drop] = []
+    redacted = {s.run_id: s for s in lake.sidecars(REDACTED)}
+    for sidecar in lake.sidecars(INDEX):
+        text = redacted.get(sidecar.run_id)
+        if text is None or sidecar.facts["of"] != text.content_digest:
+            stale.append(sidecar.run_id)
+            continue
+        try:
+            tables += [pq.read_table(lake.part_path(sidecar, part), schema=INDEX_SCHEMA) for part in sidecar.parts]
+            lost += lake.drops(sidecar)
+        except FileNotFoundError:
+            raise LakeError(f"run {sidecar.run_id} changed while the index was read; run it again") from None
+        runs.append(sidecar)
+    table = pa.concat_tables(tables)
+    keys = [(name, "ascending") for name in ("run_id", "trace_id", "part", "position")]
+    table = table.take(pc.sort_indices(table, sort_keys=keys)).combine_chunks()
+    return Index(
+        table.select(list(SCALARS)).to_pandas(),
+        _ragged(table["message_hashes"]),
+        _ragged(table["message_norms"]),
+        _spans(table, "prompt"),
+        _spans(table, "supervised"),
+        tuple(lost),
+        tuple(runs),
+        tuple(stale),
+    )
+
+
+def _flat(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    array = column.combine_chunks()
+    array = array.chunk(0) if isinstance(array, pa.ChunkedArray) and array.num_chunks else array
+    if not len(array):
+        return np.zeros(0, dtype=np.uint64), np.zeros(1, dtype=np.int64)
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    values = array.values.to_numpy()[offsets[0] : offsets[-1]]
+    return values, offsets - offsets[0]
+
+
+def _ragged(column: pa.ChunkedArray) -> Ragged:
+    return Ragged(*_flat(column))
+
+
+def _spans(table: pa.Table, name: str) -> Spans:
+    values, offsets = _flat(table[f"{name}_shingles"])
+    sketches = np.frombuffer(b"".join(table[f"{name}_sketch"].to_pylist()), dtype="<u4").reshape(-1, PERMUTATIONS)
+    return Spans(sketches, values.astype(np.uint32, copy=False), offsets)
+
+
+def _taken(ragged: Ragged, rows: np.ndarray) -> Ragged:
+    lengths = np.diff(ragged.offsets)[rows]
+    offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
+    positions = np.repeat(ragged.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return Ragged(ragged.values[positions], offsets)
+
+
+def _spans_taken(spans: Spans, rows: np.ndarray) -> Spans:
+    taken = _taken(Ragged(spans.values, spans.offsets), rows)
+    return Spans(spans.sketches[rows], taken.values, taken.offsets)

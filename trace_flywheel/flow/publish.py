@@ -1,0 +1,268 @@
+"""The third movement: the text of the chosen rows, streamed once from the run partitions to a dataset version.
+
+Every row is finished (masks set, layouts made), held against each trainer's rules, scanned again for secrets and looked
+through again for goldens; what fails is dropped here with its reason, whatever the stages before thought. Texts come
+one part at a time, so memory does not grow with the dataset.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import orjson
+
+from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.curation.masking import SupervisedRollout, supervised
+from trace_flywheel.flow.curate import Curated
+from trace_flywheel.flow.frame import Index
+from trace_flywheel.flow.ingest_tasks import REDACTED
+from trace_flywheel.lake.dataset import CANONICAL, Draft
+from trace_flywheel.lake.parts import read_rollouts
+from trace_flywheel.lake.store import Lake, LakeError
+from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.records.message import Message
+from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.records.rows import PreferencePair, Provenance, RlRow, SftRow, row_id_of
+from trace_flywheel.redaction.redact import Redactor
+from trace_flywheel.settings import Settings
+from trace_flywheel.trainers.layout import Kind, Layout
+from trace_flywheel.trainers.registry import layout
+
+Row = SftRow | PreferencePair | RlRow
+MAX_FAULTS = 3
+"""Faults of a refused row that its fate repeats."""
+
+
+def texts(lake: Lake, index: Index, rows: np.ndarray) -> Iterator[tuple[int, Rollout]]:
+    """(frame row, redacted rollout) of the given rows, part after part in the order of runs."""
+    frame = index.frame
+    places = frame.iloc[rows][["run_id", "part", "position"]].assign(row=rows)
+    for (run_id, number), group in places.groupby(["run_id", "part"], sort=True):
+        sidecar = lake.sidecar(REDACTED, str(run_id))
+        by_position = dict(zip(group["position"].tolist(), group["row"].tolist(), strict=True))
+        if sidecar is None:
+            raise LakeError(f"{run_id}: its text left the lake while a dataset was made; run `flywheel refresh` again")
+        try:
+            for position, rollout in read_rollouts(
+                lake.part_path(sidecar, sidecar.parts[int(str(number))]), frozenset(by_position)
+            ):
+                yield by_position[position], rollout
+        except FileNotFoundError:
+            raise LakeError(f"{run_id}: changed while a dataset was made; run `flywheel refresh` again") from None
+
+
+def rows_of(lake: Lake, curated: Curated, settings: Settings) -> Iterator[tuple[tuple[int, ...], Row]]:
+    """(the frame rows it is made from, row) of everything that was chosen."""
+    if curated.kind == "pair":
+        yield from _pair_rows(lake, curated)
+        return
+    for row, rollout in texts(lake, curated.index, curated.kept):
+        made = (
+            _rl_row(curated, row, rollout)
+            if curated.kind == "rl"
+            else _sft_row(rollout, settings.redaction.supervise_placeholders)
+        )
+        yield (row,), made
+
+
+class Finisher:
+    """The last gate. `lines` gives a row in every layout, or the drop of stage `publish` that keeps it out."""
+
+    def __init__(self, kind: Kind, names: Sequence[str], redactor: Redactor, holdout: Holdout) -> None:
+        wanted = [layout(name) for name in sorted({CANONICAL, *names})]
+        self._layouts = [one for one in wanted if kind in one.KINDS]
+        self._redactor, self._holdout = redactor, holdout
+
+    @property
+    def layouts(self) -> dict[str, int]:
+        """Versions by name of the layouts that fit the rows."""
+        return {one.NAME: one.VERSION for one in self._layouts}
+
+    def lines(self, row: Row) -> dict[str, list[bytes]] | Drop:
+        made: dict[str, list[bytes]] = {}
+        for one in self._layouts:
+            written = list(_written(one, row))
+            faults = [fault for w in written for fault in one.validate(w)]
+            if faults:
+                return _refused(row, "layout_refused", {"layout": one.NAME, "faults": faults[:MAX_FAULTS]})
+            for w in written:
+                if found := self._redactor.scan(w):
+                    return _refused(row, "finding_after_layout", {"layout": one.NAME, "rules": found})
+            made[one.NAME] = [orjson.dumps(w) for w in written]
+        for messages in _conversations(row):
+            if hit := self._holdout.hits(messages):
+                return _refused(row, "golden_after_layout", hit)
+        return made
+
+
+class Published(msgspec.Struct):
+    """Which rows came through: by frame row the ids of the rows that use it, and the last drop of those without one."""
+
+    row_ids: dict[int, list[str]] = {}
+    late: dict[int, Drop] = {}
+    kinds: dict[str, int] = {}
+    graders: dict[str, set[str]] = {}
+
+
+def write_rows(draft: Draft, rows: Iterable[tuple[tuple[int, ...], Row]], finisher: Finisher) -> Published:
+    """Finish every row and add it to the draft."""
+    done = Published()
+    for sources, row in rows:
+        lines = finisher.lines(row)
+        if isinstance(lines, Drop):
+            for source in sources:
+                done.late[source] = lines
+            continue
+        provenance = row.provenance
+        draft.add(provenance, lines)
+        for source in sources:
+            done.row_ids.setdefault(source, []).append(row.row_id)
+        done.kinds[provenance.kind] = done.kinds.get(provenance.kind, 0) + 1
+        versions = done.graders.setdefault(provenance.grader or "none", set())
+        if provenance.grader_version:
+            versions.add(provenance.grader_version)
+    return done
+
+
+def _written(one: Layout, row: Row) -> Iterator[dict[str, Any]]:
+    if isinstance(row, SftRow):
+        return one.sft_rows(row)
+    return one.pair_rows(row) if isinstance(row, PreferencePair) else one.rl_rows(row)
+
+
+def _conversations(row: Row) -> Iterator[tuple[Message, ...]]:
+    if isinstance(row, PreferencePair):
+        yield (*row.prompt, *row.chosen)
+        yield (*row.prompt, *row.rejected)
+    else:
+        yield row.messages
+
+
+def _refused(row: Row, reason: str, evidence: dict[str, Any]) -> Drop:
+    return Drop(Stage.PUBLISH, reason, {**evidence, "row_id": row.row_id}, task_id=row.provenance.task_id)
+
+
+def _sft_row(rollout: Rollout, supervise_placeholders: Any) -> SftRow:
+    view = supervised(rollout, supervise_placeholders)
+    if not isinstance(view, SupervisedRollout):
+        raise AssertionError(f"{rollout.trace_id}: chosen although {view.reason}")
+    messages = _taught(view.messages)
+    row_id = row_id_of(messages, rollout.tools)
+    provenance = Provenance(
+        row_id,
+        view.kind,
+        rollout.task_id,
+        rollout.run_id,
+        (rollout.trace_id,),
+        rollout.grader,
+        rollout.grader_version,
+        (rollout.reward,),
+        (_source(rollout),),
+        corrected_by=rollout.correction.corrected_by if rollout.correction else None,
+        masked_steps=view.masked_steps,
+        transforms=view.transforms,
+    )
+    return SftRow(row_id, messages, rollout.tools, provenance)
+
+
+def _rl_row(curated: Curated, row: int, rollout: Rollout) -> RlRow:
+    assert curated.groups is not None
+    group = curated.groups.iloc[row]
+    # A rollout is an attempt: two that say the same are still two, so its address is part of its name.
+    row_id = row_id_of(rollout.messages, rollout.tools, rollout.run_id, rollout.trace_id)
+    provenance = Provenance(
+        row_id,
+        "rl",
+        rollout.task_id,
+        rollout.run_id,
+        (rollout.trace_id,),
+        rollout.grader,
+        rollout.grader_version,
+        (rollout.reward,),
+        (_source(rollout),),
+        group_id=str(group["group_id"]),
+        transforms=_transforms(rollout),
+    )
+    about = {
+        "id": str(group["group_id"]),
+        "size": int(group["group_size"]),
+        "scored": int(group["scored"]),
+        "mean": _number(group["mean"]),
+        "std": _number(group["std"]),
+        "zero_spread": bool(group["zero_spread"]),
+        "normalisation": str(group["normalisation"]),
+        "eps": float(group["eps"]),
+    }
+    advantage = _number(group["advantage"])
+    return RlRow(row_id, rollout.messages, rollout.tools, rollout.reward, advantage, about, provenance)
+
+
+def _pair_rows(lake: Lake, curated: Curated) -> Iterator[tuple[tuple[int, ...], PreferencePair]]:
+    """Pairs, each as soon as its second member has been read; only first members wait."""
+    assert curated.pairs is not None
+    table = curated.pairs.table
+    uses: dict[int, list[int]] = {}
+    for number, (chosen, rejected) in enumerate(zip(table["chosen"].tolist(), table["rejected"].tolist(), strict=True)):
+        uses.setdefault(chosen, []).append(number)
+        uses.setdefault(rejected, []).append(number)
+    open_pairs = {row: len(numbers) for row, numbers in uses.items()}
+    waiting: dict[int, Rollout] = {}
+    for row, rollout in texts(lake, curated.index, curated.kept):
+        waiting[row] = rollout
+        for number in uses[row]:
+            pair = table.iloc[number]
+            chosen, rejected = int(pair["chosen"]), int(pair["rejected"])
+            if chosen not in waiting or rejected not in waiting:
+                continue
+            yield (chosen, rejected), _pair(pair, waiting[chosen], waiting[rejected])
+            for member in (chosen, rejected):
+                open_pairs[member] -= 1
+        for member in [m for m in waiting if not open_pairs[m]]:
+            del waiting[member]
+
+
+def _pair(pair: Any, chosen: Rollout, rejected: Rollout) -> PreferencePair:
+    prefix = int(pair["prefix"])
+    better, worse = _taught(chosen.messages), _taught(rejected.messages)
+    parts = better[:prefix], better[prefix:], worse[prefix:]
+    row_id = row_id_of(*parts, chosen.tools)
+    provenance = Provenance(
+        row_id,
+        "pair",
+        chosen.task_id,
+        chosen.run_id,
+        (chosen.trace_id, rejected.trace_id),
+        chosen.grader,
+        chosen.grader_version,
+        (chosen.reward, rejected.reward),
+        (_source(chosen), _source(rejected)),
+        delta=float(pair["delta"]),
+        rejected_is_min=bool(pair["rejected_is_min"]),
+        group_id=str(pair["group_id"]),
+        rejected_run_id=rejected.run_id,
+        transforms=tuple(sorted({*_transforms(chosen), *_transforms(rejected)})),
+    )
+    return PreferencePair(row_id, *parts, chosen.tools, provenance)
+
+
+def _taught(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Messages without what no trainer of these rows learns from: token ids, log-probabilities, the source's extras."""
+    return tuple(
+        msgspec.structs.replace(m, token_ids=None, logprobs=None, extra=None)
+        if m.token_ids is not None or m.logprobs is not None or m.extra is not None
+        else m
+        for m in messages
+    )
+
+
+def _transforms(rollout: Rollout) -> tuple[str, ...]:
+    return ("redacted",) if rollout.redactions else ()
+
+
+def _source(rollout: Rollout) -> str:
+    return f"{rollout.source.path}#{rollout.source.sha256}"
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None
