@@ -12,7 +12,7 @@ import msgspec
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.golden import CorrectionEntry, Golden
-from trace_flywheel.redaction.redact import NumberFinding, Redactor, SecretLeft, redactor
+from trace_flywheel.redaction.redact import NumberFindingError, Redactor, SecretLeftError, redactor
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources.corrections import read_corrections
 from trace_flywheel.sources.goldens import goldens_above, read_goldens
@@ -55,7 +55,7 @@ def side_inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
 def _redacted(golden: Golden, redactor: Redactor) -> Golden:
     try:
         statement, answer = (redactor.redact_value(text)[0] for text in (golden.statement, golden.answer))
-    except (NumberFinding, SecretLeft):  # no rollout with this text comes through either
+    except (NumberFindingError, SecretLeftError):  # no rollout with this text comes through either
         return golden
     return msgspec.structs.replace(golden, statement=statement, answer=answer)
 

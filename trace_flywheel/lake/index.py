@@ -9,8 +9,8 @@ import pyarrow as pa
 from trace_flywheel.records.index import PERMUTATIONS, IndexEntry
 
 LISTS = {
-    "message_hashes": pa.list_(pa.uint64()),
-    "message_norms": pa.list_(pa.uint64()),
+    "message_hashes": pa.list_(pa.int64()),
+    "message_norms": pa.list_(pa.int64()),
     "prompt_shingles": pa.list_(pa.uint32()),
     "supervised_shingles": pa.list_(pa.uint32()),
 }
