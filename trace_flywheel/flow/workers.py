@@ -50,10 +50,11 @@ def run_tasks(
     shared: Shared,
     tasks: Iterable[Task],
     workers: int,
-    patience: float = PATIENCE,
+    patience: float | None = None,
 ) -> Iterator[Result | Crash]:
     """`function(shared, task)` of every task, in order. `shared` goes to each process once."""
     waiting, started = iter(tasks), time.monotonic()
+    patience = PATIENCE if patience is None else patience
     for task in waiting:
         yield _guarded(function, shared, task)
         if workers > 1 and time.monotonic() - started > patience:

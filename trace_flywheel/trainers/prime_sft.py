@@ -29,7 +29,7 @@ class PrimeSft(Layout):
                 "tool_defs": chat_tools(row.tools),
                 "task_name": row.provenance.task_id,
                 "source": "trace-flywheel",
-                "source_path": row.provenance.source[0] if row.provenance.source else None,
+                "source_path": row.provenance.source[0].rpartition("#")[0] if row.provenance.source else None,
                 "reward": reward,
                 "score": reward,
                 "row_id": row.row_id,

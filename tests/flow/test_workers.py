@@ -1,0 +1,48 @@
+"""Results in the order of tasks, and a task that fails or kills its process costs only itself."""
+
+import os
+
+import pytest
+
+from trace_flywheel.flow.workers import Crash, run_alone, run_tasks, worker_count
+from trace_flywheel.records.errors import FlywheelError
+
+
+def ten_times(_: None, task: int) -> int:
+    if task == 2:
+        os._exit(9)
+    if task == 3:
+        raise ValueError("the text of this error holds a secret")
+    return task * 10
+
+
+def test_results_come_in_order_and_a_dead_process_is_a_crash_in_its_place() -> None:
+    results = list(run_tasks(ten_times, None, [1, 4, 2, 5, 6, 7], 2, patience=0.0))
+    assert [r if isinstance(r, int) else r.died for r in results] == [10, 40, True, 50, 60, 70]
+
+
+def test_a_crash_tells_kind_and_place_of_an_error_but_not_its_text() -> None:
+    (crash,) = run_tasks(ten_times, None, [3], 1)
+    assert isinstance(crash, Crash)
+    assert crash.reason.startswith("ValueError in test_workers.py:")
+    assert "secret" not in crash.reason
+
+
+def test_what_is_written_for_users_is_told_whole() -> None:
+    def refuses(_: None, __: int) -> int:
+        raise FlywheelError("do this instead")
+
+    assert list(run_tasks(refuses, None, [1], 1)) == [Crash("do this instead")]
+
+
+def test_a_task_alone_cannot_take_its_caller_with_it() -> None:
+    assert run_alone(ten_times, None, 1) == 10
+    crash = run_alone(ten_times, None, 2)
+    assert isinstance(crash, Crash)
+    assert crash.died
+
+
+@pytest.mark.parametrize("asked", [1, 2, 7])
+def test_workers_are_what_was_asked_for(asked: int) -> None:
+    assert worker_count(asked) == asked
+    assert worker_count(0) >= 1
