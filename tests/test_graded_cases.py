@@ -13,7 +13,8 @@ from tests.flow.conftest import Flow
 
 def _script(shared: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location("graded", shared / "conformance" / "graded.py")
-    assert spec and spec.loader
+    assert spec
+    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

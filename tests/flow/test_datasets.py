@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.flow.conftest import Flow, group, sentence, trace, write_runs
 from trace_flywheel.curation.decisions import drops
+from trace_flywheel.flow import ingest
 from trace_flywheel.flow.curate import Funnel
 from trace_flywheel.flow.datasets import Made, sft_dataset
 from trace_flywheel.lake.dataset import find_version, lines, provenance
@@ -86,13 +87,9 @@ def test_order_and_processes_change_no_byte(workers: int, flow: MakeFlow, monkey
     one = flow(runs, name="one", workers=1)
     one.run()
     two = flow(dict(reversed(runs.items())), name="two", workers=workers)
-    order = random.Random(3)
-    monkeypatch.setattr(
-        "trace_flywheel.flow.ingest.ingest",
-        lambda todo, *rest, f=__import__("trace_flywheel.flow.ingest").flow.ingest.ingest: f(
-            order.sample(list(todo), len(todo)), *rest
-        ),
-    )
+    shuffled = random.Random(3)
+    real = ingest.ingest
+    monkeypatch.setattr(ingest, "ingest", lambda todo, *rest: real(shuffled.sample(todo, len(todo)), *rest))
     two.run()
     assert published_bytes(one.settings.home) == published_bytes(two.settings.home)
 

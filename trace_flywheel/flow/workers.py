@@ -65,25 +65,29 @@ def _in_processes(
     function: Callable[[Shared, Task], Result], shared: Shared, waiting: Iterator[Task], workers: int
 ) -> Iterator[Result | Crash]:
     pool = _pool(function, shared, workers)
-    under_way: deque[tuple[Task, Future[Any]]] = deque()
+    under_way: deque[tuple[Task, Future[Any] | None]] = deque()
     try:
         while True:
-            # Two pieces a worker: a slow reader of results never makes finished ones pile up.
-            for task in islice(waiting, 2 * workers - len(under_way)):
-                under_way.append((task, pool.submit(_in_worker, task)))
-            if not under_way:
-                return
-            task, future = under_way.popleft()
             try:
-                yield future.result()
+                # Two pieces a worker: a slow reader of results never makes finished ones pile up.
+                for task in islice(waiting, 2 * workers - len(under_way)):
+                    under_way.append((task, None))
+                    under_way[-1] = task, pool.submit(_in_worker, task)
+                if not under_way:
+                    return
+                future = under_way[0][1]
+                if future is None:
+                    raise BrokenProcessPool
+                result: Result | Crash = future.result()
             except BrokenProcessPool:
                 # Whose fault it was is unknown: everything under way runs again, alone.
-                again = [task, *(t for t, _ in under_way)]
-                under_way.clear()
                 pool.shutdown(cancel_futures=True)
-                for one in again:
-                    yield run_alone(function, shared, one)
+                while under_way:
+                    yield run_alone(function, shared, under_way.popleft()[0])
                 pool = _pool(function, shared, workers)
+                continue
+            under_way.popleft()
+            yield result
     finally:
         pool.shutdown(cancel_futures=True)
 

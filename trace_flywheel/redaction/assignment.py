@@ -20,7 +20,8 @@ _HARMLESS = re.compile(
     r"cursor|sync|change|resume|thought|new|old)[_\-]?(?:page[_\-]?)?(?:tokens?|key)s?$|secret_?name$|"
     r"(?:key|secret|token|password|credential)s?[_\-]?(?:id|name|file|path|url|uri|type|length|len|size|count|field|"
     r"header|env|var|ref|arn|policy|prefix|format|required|usage|limit|budget|hash_algorithm|version|expiry|ttl|"
-    r"ring|store|chain|manager|provider|authentication|input|label|hint|placeholder|index|dir|mode|schema)$|tokenizer",
+    r"ring|store|chain|manager|provider|authentication|input|label|hint|placeholder|index|dir|mode|schema)$|tokenizer|"
+    r"_paths?$",
     re.IGNORECASE,
 )
 """Names that only contain such a word."""
