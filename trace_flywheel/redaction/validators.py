@@ -116,11 +116,13 @@ def phone_intl(value: str) -> bool:
     return known and 8 <= len(d) <= 15 and len(set(d)) > 2 and (d[0] != "1" or phone_us(d))
 
 
-_MAIL_TOP_WORDS = """com org net edu gov mil int info biz name pro mobi asia coop jobs museum travel app dev page cloud online site
-    store shop tech xyz club live life world today news blog email group agency digital network systems solutions services
-    software studio design team work works wiki zone space website media social academy company consulting center
-    capital finance financial bank insurance health healthcare clinic care legal law energy global international
-    foundation university school science"""
+_MAIL_TOP_WORDS = """
+    com org net edu gov mil int info biz name pro mobi asia coop jobs museum travel app dev page cloud online
+    site store shop tech xyz club live life world today news blog email group agency digital network systems
+    solutions services software studio design team work works wiki zone space website media social academy
+    company consulting center capital finance financial bank insurance health healthcare clinic care legal law
+    energy global international foundation university school science
+"""
 _MAIL_TOP = frozenset(_MAIL_TOP_WORDS.split())
 _FILES = frozenset({"py", "md", "rs", "sh", "so", "js", "ts", "cc", "pl", "ps", "gz"})
 """Country domains that are also file endings."""
@@ -156,9 +158,11 @@ def password(value: str) -> bool:
     )
 
 
-_ORDINARY_WORDS = """password passwd pass pwd secret changeme change_me user username admin root guest test tests postgres mysql redis
-    mongo rabbitmq token key none null your_password yourpassword mypassword mysecretpassword dbpassword db_password
-    host hostname port"""
+_ORDINARY_WORDS = """
+    password passwd pass pwd secret changeme change_me user username admin root guest test tests postgres
+    mysql redis mongo rabbitmq token key none null your_password yourpassword mypassword mysecretpassword
+    dbpassword db_password host hostname port
+"""
 _ORDINARY = frozenset(_ORDINARY_WORDS.split())
 
 
