@@ -10,6 +10,7 @@ from trace_flywheel.records.message import text_of
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.sources.benchflow import READER
 from trace_flywheel.sources.discover import discover
+from trace_flywheel.sources.reader import ReadOptions
 
 USER = {"role": "user", "content": "go"}
 TURN = {"role": "assistant", "content": "", "tool_calls": [call("c1")]}
@@ -142,6 +143,19 @@ def test_without_a_gateway_capture_the_acp_events_speak(tmp_path: Path) -> None:
     assert [(tool.name, tool.inferred) for tool in rollout.tools] == [("Bash", True)]
     assert rollout.source.path == "t__1/trajectory/acp_trajectory.jsonl"
     assert rollout.metadata == {"trajectory": "acp"}
+
+
+def test_a_capture_of_side_calls_alone_is_not_the_trial(tmp_path: Path) -> None:
+    title = {**chat("A title", [USER]), "metadata": {"call_purpose": "title"}}
+    trial(
+        tmp_path,
+        "t__1",
+        [title],
+        events=[{"type": "user_message", "text": "go"}, {"type": "agent_message", "text": "k"}],
+    )
+    rollout = read_one(tmp_path)
+    assert [m.content for m in rollout.messages] == ["go", "k"]
+    assert not rollout.never_called
 
 
 @pytest.mark.parametrize(("value", "cut"), [(True, True), (False, False), ("true", False), (None, False)])
@@ -328,6 +342,18 @@ class TestFolders:
         (outside,) = read_job(tmp_path / "job", root=tmp_path / "job")
         assert isinstance(outside, Drop)
         assert outside.reason == "unreadable_file"
+
+    def test_a_job_of_links_alone_is_found_and_never_read_outside(self, tmp_path: Path) -> None:
+        stored = trial(tmp_path / "store", "t__2", TWO_CALLS)
+        folder = tmp_path / "job" / "t__1"
+        folder.mkdir(parents=True)
+        (folder / "result.json").symlink_to(stored / "result.json")
+        (folder / "trajectory").symlink_to(stored / "trajectory")
+        (run,) = discover([tmp_path / "job"]).runs
+        (unit,) = READER.units(run)
+        (lost,) = READER.read(run, unit, ReadOptions())
+        assert isinstance(lost, Drop)
+        assert lost.evidence == {"text": "leads out of its root"}
 
     def test_a_dangling_link_is_a_trial_without_result(self, tmp_path: Path) -> None:
         trial(tmp_path, "t__1", TWO_CALLS)

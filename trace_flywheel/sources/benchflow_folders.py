@@ -63,7 +63,7 @@ def is_benchflow(path: Path) -> bool | None:
             return False  # Harbor's
         if RESULT_KEYS & result.keys():
             return True
-    return True if "trajectory" in held.folders and has_captures(path) else None
+    return True if has_captures(path) else None
 
 
 def read_result(trial: Path, root: Path) -> Any:

@@ -26,6 +26,8 @@ from trace_flywheel.sources.threads import Evidence, threads_of
 from trace_flywheel.sources.wires import acp
 from trace_flywheel.sources.wires.parts import WireError
 
+SIDE_PURPOSES = frozenset({"title", "summary", "compaction"})
+"""A capture that holds nothing else did not record the agent's own work."""
 METADATA_KEYS = ("skill_mode", "skill_source", "trajectory_source", "partial_trajectory", "export_error")
 
 
@@ -43,6 +45,8 @@ class Trial:
             return self._uncaptured(capture)
         try:
             threads = threads_of(capture.calls, text_or_none(self.result.get("agent")), self._evidence)
+            if threads[0].purpose in SIDE_PURPOSES:
+                return self._uncaptured(capture)
             told = assemble(threads, self.options.exchanges)
         except RawFaultError as error:
             return self._drop(error.fault.reason, error.fault.evidence(), LLM)
@@ -83,7 +87,7 @@ class Trial:
             return self._drop(fault.reason, fault.evidence(), ACP)
         messages = acp.messages_of(events)
         acted = any(message.role == "assistant" for message in messages)
-        called = acted and (capture is None or capture.records == 0)
+        called = bool(capture.calls) if capture is not None and capture.records else acted
         source = Source("benchflow", file_of(self.unit, ACP), sha256)
         if not messages:
             prompts = self._prompts()
