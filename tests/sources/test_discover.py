@@ -1,5 +1,7 @@
 import json
 import os
+import shutil
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -155,6 +157,32 @@ def test_the_fingerprint_follows_names_sizes_and_times(tmp_path: Path) -> None:
     assert fingerprint(run) not in {first, touched}
     (folder / "renamed").rename(folder / "other")
     assert fingerprint(run) == touched
+
+
+def test_a_tree_that_changes_meanwhile_does_no_harm(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    row = json.dumps([{"trace_id": "t", "task_id": "t", "messages": []}])
+    over = threading.Event()
+
+    def change() -> None:
+        while not over.is_set():
+            for n in range(30):
+                folder = mark(jobs / f"{n % 3}" / f"run{n}")
+                (folder / "result.json").write_text('{"trial_name"')
+                (folder / "results.json").write_text(row)
+            for n in range(3):
+                shutil.rmtree(jobs / f"{n}")
+
+    jobs.mkdir()
+    writer = threading.Thread(target=change)
+    writer.start()
+    try:
+        for _ in range(40):
+            for run in discover([jobs]).runs:
+                fingerprint(run)
+    finally:
+        over.set()
+        writer.join()
 
 
 def test_a_vanished_run_has_a_state(tmp_path: Path) -> None:

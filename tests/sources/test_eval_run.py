@@ -88,6 +88,20 @@ def test_a_file_of_any_name_given_by_itself_is_a_run(tmp_path: Path) -> None:
     assert [r.run_id for r in read(path)] == ["export.jsonl", "export.jsonl"]
 
 
+def test_a_folder_with_one_file_of_rows_is_a_run(tmp_path: Path) -> None:
+    (tmp_path / "jobs" / "exports").mkdir(parents=True)
+    (tmp_path / "jobs" / "exports" / "rows.jsonl").write_text(json.dumps(row()))
+    (found,) = read(tmp_path / "jobs")
+    assert isinstance(found, Rollout)
+    assert (found.run_id, found.source.path) == ("jobs/exports", "exports/rows.jsonl")
+
+
+def test_a_long_first_row_is_known_all_the_same(tmp_path: Path) -> None:
+    long = {"messages": [{"role": "user", "content": "x" * 100_000}], "task_id": "t", "trace_id": "long"}
+    (found,) = read(layout(tmp_path, json.dumps([long])))
+    assert found.trace_id == "long"
+
+
 def test_an_empty_run_is_a_run_and_another_shape_a_problem(tmp_path: Path) -> None:
     root = layout(tmp_path, "[]\n")
     assert [run.run_id for run in discover([root]).runs] == ["bench/runs/r1"]
@@ -366,3 +380,14 @@ def test_every_graded_case_is_read_without_a_drop(shared_dir: Path) -> None:
     assert cases
     for case in cases:
         assert all(isinstance(record, Rollout) for record in read(case)), case
+
+
+@pytest.mark.parametrize("as_lines", [True, False])
+def test_replaced_surrogates_are_counted_where_they_stood(tmp_path: Path, as_lines: bool) -> None:
+    bad = json.dumps(row("t2", messages=[{"role": "user", "content": "a\udcb2b"}]))
+    good = json.dumps(row("t1"))
+    first, second = read(layout(tmp_path, f"{good}\n{bad}\n" if as_lines else f"[{good},\n{bad}]"))
+    assert isinstance(first, Rollout)
+    assert isinstance(second, Rollout)
+    assert first.metadata is None
+    assert (second.messages[0].content, second.metadata) == ("a\ufffdb", {"replaced_surrogates": 1})

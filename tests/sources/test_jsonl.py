@@ -96,7 +96,7 @@ def test_lone_surrogates_are_replaced_and_counted(tmp_path: Path, text: str, exp
     path = tmp_path / "f.jsonl"
     path.write_text(text + "\n", "utf-8")
     reading = read_lines(path, tmp_path, LIMIT)
-    assert list(reading) == [Line(1, expected)]
+    assert list(reading) == [Line(1, expected, count)]
     assert reading.surrogates == count
 
 
@@ -125,7 +125,7 @@ def test_a_typed_decoder_says_what_does_not_fit(tmp_path: Path) -> None:
     decode = msgspec.json.Decoder(Row).decode
     good, repaired, wrong = lines(tmp_path, b'{"a":"x"}\n{"a":"\\udcb2"}\n{"a":1}\n', decode=decode)
     assert good == Line(1, Row("x"))
-    assert repaired == Line(2, Row("\ufffd"))
+    assert repaired == Line(2, Row("\ufffd"), 1)
     assert isinstance(wrong, Fault)
     assert (wrong.reason, wrong.line) == ("unknown_shape", 3)
 

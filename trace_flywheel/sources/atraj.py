@@ -30,6 +30,7 @@ from trace_flywheel.sources.reader import (
     dropped,
     files_below,
     job_of,
+    noting_surrogates,
     size_of,
     text_or_none,
 )
@@ -123,7 +124,8 @@ class AtrajReader:
             evidence = {"step": found.orphans[0], "text": "a tool step without a call before it"}
             yield dropped(run, unit, "orphan_tool_result", evidence, trace_id=recording.id)
             return
-        yield _rollout(run, Source(self.format, unit.relative, document.sha256), recording, found.messages)
+        source = Source(self.format, unit.relative, document.sha256)
+        yield noting_surrogates(_rollout(run, source, recording, found.messages), document.surrogates)
 
 
 def _rollout(run: Run, source: Source, recording: _Recording, messages: tuple[Message, ...]) -> Rollout:

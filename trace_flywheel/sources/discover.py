@@ -22,7 +22,7 @@ from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.sources import registry
-from trace_flywheel.sources.reader import Folder, Reader, ReadOptions, Run, Unit
+from trace_flywheel.sources.reader import Folder, Reader, ReadOptions, Run, Unit, listed
 
 Roots = Iterable[Path] | Mapping[str, Path]
 
@@ -90,8 +90,11 @@ def path_of(run_id: str) -> tuple[str, str]:
 
 
 def units(run: Run) -> Sequence[Unit]:
-    """What is read of a run, one piece each, sorted by path."""
-    return registry.reader(run.format).units(run)
+    """What is read of a run, one piece each, sorted by path; nothing of a run that is gone by now."""
+    try:
+        return registry.reader(run.format).units(run)
+    except FileNotFoundError:
+        return ()
 
 
 def read_unit(run: Run, unit: Unit, options: ReadOptions) -> Iterator[Rollout | Drop]:
@@ -162,7 +165,7 @@ def _absolute(path: Path) -> Path:
 def _walk(label: str, root: Path) -> Iterator[Run | Drop]:
     try:
         if root.is_dir():
-            folder, base = _listed(root), root
+            folder, base = listed(root), root
         else:
             root.stat()
             folder, base = Folder(root.parent, (), (root.name,)), root.parent
@@ -192,25 +195,12 @@ def _below(label: str, root: Path, top: Folder) -> Iterator[Run | Drop]:
             yield _problem(label, root, folder.path, "unknown_shape", text)
         for name in reversed(folder.folders):
             try:
-                waiting.append(_listed(folder.path / name))
+                waiting.append(listed(folder.path / name))
             except FileNotFoundError:
                 continue
             except OSError as error:
                 text = error.strerror or type(error).__name__
                 yield _problem(label, root, folder.path / name, "unreadable_file", text)
-
-
-def _listed(path: Path) -> Folder:
-    folders, files = [], []
-    with os.scandir(path) as entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
-            elif entry.is_file(follow_symlinks=False):
-                files.append(entry.name)
-    return Folder(path, tuple(sorted(folders)), tuple(sorted(files)))
 
 
 def _claimed_by(folder: Folder) -> Reader | None:

@@ -4,6 +4,7 @@ The shape is told by content. A bad row is a Drop with its number, and the rest 
 does not parse, everything is lost and the file is named. What a row means is `eval_row`'s.
 """
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,16 +12,16 @@ from typing import Any
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.rollout import Rollout, Source
 from trace_flywheel.sources.eval_row import RowError, identity_of, rollout_of
-from trace_flywheel.sources.jsonl import Document, Fault, decode_json, digest_of, peek, read_document, read_lines
-from trace_flywheel.sources.reader import Folder, ReadOptions, Run, Unit, dropped, size_of
+from trace_flywheel.sources.jsonl import BOM, Document, Fault, decode_json, digest_of, peek, read_document, read_lines
+from trace_flywheel.sources.reader import Folder, ReadOptions, Run, Unit, dropped, listed, noting_surrogates, size_of
 
 NAMES = ("results.json", "results.jsonl")
-PEEK_BYTES = 1 << 18
+PEEKS = (1 << 14, 1 << 20)
 _EMPTY = re.compile(rb'\s*(\[\s*\]|\{\s*"results"\s*:\s*\[\s*\]\s*\})\s*')
 _OPENING = re.compile(rb'\{\s*|\{\s*"results"\s*:.*', re.DOTALL)
 
-Placed = tuple[dict[str, int], Any | Fault]
-"""Where a row stands ({"row": n} or {"line": n}, from 1), and the row."""
+Placed = tuple[dict[str, int], Any, int]
+"""Where a row stands ({"row": n} or {"line": n}, from 1), the row, and the lone surrogates replaced in it."""
 
 
 class EvalRunReader:
@@ -30,21 +31,17 @@ class EvalRunReader:
     precedence = 30
 
     def claims(self, folder: Folder) -> bool:
-        """By the first bytes of `results.json` or `results.jsonl`; a file given by itself may have any name."""
-        return any(self._is_graded(folder, name) for name in _candidates(folder))
+        """By the first bytes of `results.json` or `results.jsonl`; a file that is alone may have any name."""
+        return bool(_graded(folder))
 
     def finished(self, folder: Folder) -> bool:
         """Whether every results file ends as a JSON value does."""
-        return all(_ends_closed(folder, name) for name in _candidates(folder))
+        return all(_ends_closed(folder, name) for name in _graded(folder))
 
     def units(self, run: Run) -> Sequence[Unit]:
         """The results files."""
-        if not run.path.is_dir():
-            return (Unit(run.path, run.path.name, size_of(run.path)),)
-        paths = [run.path / name for name in NAMES]
-        return tuple(
-            Unit(path, path.relative_to(run.root).as_posix(), size_of(path)) for path in paths if path.is_file()
-        )
+        paths = [run.path / name for name in _graded(listed(run.path))] if run.path.is_dir() else [run.path]
+        return [Unit(path, path.relative_to(run.root).as_posix(), size_of(path)) for path in paths]
 
     def read(self, run: Run, unit: Unit, options: ReadOptions) -> Iterator[Rollout | Drop]:
         """A rollout or a drop for each row, in the file's order."""
@@ -53,26 +50,40 @@ class EvalRunReader:
             yield dropped(run, unit, digest.reason, digest.evidence())
             return
         source = Source(self.format, unit.relative, digest)
-        for place, row in _rows(run, unit, options):
-            if isinstance(row, Fault):
-                yield dropped(run, unit, row.reason, row.evidence())
+        for found in _rows(run, unit, options):
+            if isinstance(found, Fault):
+                yield dropped(run, unit, found.reason, found.evidence())
                 continue
+            place, row, surrogates = found
             try:
-                yield rollout_of(row, run, source, options.verdict_map)
+                yield noting_surrogates(rollout_of(row, run, source, options.verdict_map), surrogates)
             except RowError as refused:
                 yield dropped(run, unit, refused.reason, {**place, "text": str(refused)}, **identity_of(row))
 
-    def _is_graded(self, folder: Folder, name: str) -> bool:
-        head = peek(folder.path / name, folder.path, PEEK_BYTES)
-        if _EMPTY.fullmatch(head):
-            return True
-        return head.lstrip()[:1] in (b"[", b"{") and b'"trace_id"' in head and b'"messages"' in head
+
+READER = EvalRunReader()
 
 
-def _candidates(folder: Folder) -> list[str]:
+def _graded(folder: Folder) -> list[str]:
+    """The files of a folder that hold graded traces."""
     named = [name for name in NAMES if name in folder.files]
     alone = not folder.folders and len(folder.files) == 1 and folder.files[0].endswith((".json", ".jsonl"))
-    return named or (list(folder.files) if alone else [])
+    return [name for name in named or (folder.files if alone else ()) if _is_graded(folder, name)]
+
+
+def _is_graded(folder: Folder, name: str) -> bool:
+    """By the least that tells: rows are small as a rule, and a sensor asks for every run on every tick."""
+    for size in PEEKS:
+        head = peek(folder.path / name, folder.path, size)
+        if _EMPTY.fullmatch(head):
+            return True
+        if head.lstrip()[:1] not in (b"[", b"{"):
+            return False
+        if b'"trace_id"' in head and b'"messages"' in head:
+            return True
+        if len(head) < size - len(BOM):
+            return False
+    return False
 
 
 def _ends_closed(folder: Folder, name: str) -> bool:
@@ -84,28 +95,32 @@ def _ends_closed(folder: Folder, name: str) -> bool:
         return False
 
 
-def _rows(run: Run, unit: Unit, options: ReadOptions) -> Iterator[Placed]:
+def _rows(run: Run, unit: Unit, options: ReadOptions) -> Iterator[Placed | Fault]:
     """The rows of a file in any of its three shapes."""
     limit = options.max_line_bytes
-    whole = _is_document(peek(unit.path, run.root, PEEK_BYTES))
+    whole = _is_document(peek(unit.path, run.root, PEEKS[-1]))
     if whole is not False:
         document = read_document(unit.path, run.root, limit)
         if isinstance(document, Document):
-            yield from _rows_of(document.value)
+            yield from _rows_of(document)
             return
         if whole:
-            yield {}, document
+            yield document
             return
     for line in read_lines(unit.path, run.root, limit):
-        yield ({}, line) if isinstance(line, Fault) else ({"line": line.number}, line.value)
+        yield line if isinstance(line, Fault) else ({"line": line.number}, line.value, line.surrogates)
 
 
-def _rows_of(value: Any) -> Iterator[Placed]:
+def _rows_of(document: Document) -> Iterator[Placed | Fault]:
+    value = document.value
     rows = value.get("results", [value]) if isinstance(value, dict) else value
     if not isinstance(rows, list):
-        yield {}, Fault("unknown_shape", "neither an array of rows, nor rows as lines, nor rows under results")
+        yield Fault("unknown_shape", "neither an array of rows, nor rows as lines, nor rows under results")
         return
-    yield from (({"row": number}, row) for number, row in enumerate(rows, 1))
+    for number, row in enumerate(rows, 1):
+        # The document's count says nothing about one row; the row's own replacement characters do.
+        surrogates = json.dumps(row, ensure_ascii=False).count("\ufffd") if document.surrogates else 0
+        yield {"row": number}, row, surrogates
 
 
 def _is_document(head: bytes) -> bool | None:
@@ -115,6 +130,3 @@ def _is_document(head: bytes) -> bool | None:
         return True
     decoded = decode_json(first) if newline else Fault("bad_json", "cut")
     return None if isinstance(decoded, Fault) else isinstance(decoded[0], dict) and "results" in decoded[0]
-
-
-READER = EvalRunReader()

@@ -22,6 +22,7 @@ from trace_flywheel.sources.reader import (
     dropped,
     files_below,
     job_of,
+    noting_surrogates,
     size_of,
     text_or_none,
 )
@@ -82,14 +83,15 @@ class HarborReader:
             if isinstance(said, Fault):
                 yield dropped(run, unit, said.reason, said.evidence(), **identity)
             else:
-                yield _rollout(run, unit, options, result, said, identity)
+                rollout = _rollout(run, unit, options, result, said, identity)
+                yield noting_surrogates(rollout, said[1].surrogates if said else 0)
 
 
 READER = HarborReader()
 
 
-def _conversation(run: Run, unit: Unit, options: ReadOptions) -> tuple[Conversation, str] | Fault | None:
-    """What the trial's trajectory says and its digest; None where there is none."""
+def _conversation(run: Run, unit: Unit, options: ReadOptions) -> tuple[Conversation, Document] | Fault | None:
+    """What the trial's trajectory says and its file; None where there is none."""
     path = unit.path / TRAJECTORY
     if not path.exists():
         return None
@@ -101,7 +103,7 @@ def _conversation(run: Run, unit: Unit, options: ReadOptions) -> tuple[Conversat
         other = read_document(path.parent / reference, unit.path, options.max_line_bytes)
         return other.value if isinstance(other, Document) else None
 
-    return conversation_of(document.value, load, options.exchanges), document.sha256
+    return conversation_of(document.value, load, options.exchanges), document
 
 
 def _rollout(
@@ -109,12 +111,12 @@ def _rollout(
     unit: Unit,
     options: ReadOptions,
     document: Document,
-    said: tuple[Conversation, str] | None,
+    said: tuple[Conversation, Document] | None,
     identity: dict[str, str | None],
 ) -> Rollout:
     result: dict[str, Any] = document.value
-    conversation, sha256 = said or (None, document.sha256)
-    source = Source("harbor", _below(unit, TRAJECTORY if said else RESULT), sha256)
+    conversation, read_from = said or (None, document)
+    source = Source("harbor", _below(unit, TRAJECTORY if said else RESULT), read_from.sha256)
     rewards = _at(result, "verifier_result", "rewards")
     reward, reward_text = reward_of(rewards.get("reward") if isinstance(rewards, dict) else None)
     usage = _at(result, "agent_result")

@@ -46,6 +46,7 @@ class Line(msgspec.Struct, frozen=True):
 
     number: int
     value: Any
+    surrogates: int = 0
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -94,7 +95,7 @@ class Lines:
             return msgspec.structs.replace(decoded, line=number, torn=not ended)
         value, surrogates = decoded
         self.surrogates += surrogates
-        return Line(number, value)
+        return Line(number, value, surrogates)
 
     def _split(self, file: io.FileIO) -> Iterator[tuple[int, bytes | int, bool]]:
         """(number, bytes without the newline, ended by one); of a line above the limit only its size."""
@@ -170,19 +171,22 @@ def peek(path: Path, root: Path, size: int) -> bytes:
 
 def open_regular(path: Path, root: Path) -> io.FileIO:
     """Open a regular file below `root` for reading. A link, a FIFO, a device or a way out of the root is an OSError."""
-    real_root = os.path.realpath(root)
-    real = os.path.realpath(path.parent)
-    if real != real_root and not real.startswith(real_root.rstrip("/") + "/"):
-        raise OSError(0, "leads out of its root", str(path))
     # Without O_NONBLOCK, opening a FIFO would wait for a writer that may never come.
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(0, "is no regular file", str(path))
+        if path.parent != root and not _is_below(path.parent, root):
+            raise OSError(0, "leads out of its root", str(path))
         return io.FileIO(handle, "rb")
     except BaseException:
         os.close(handle)
         raise
+
+
+def _is_below(folder: Path, root: Path) -> bool:
+    real, real_root = os.path.realpath(folder), os.path.realpath(root)
+    return real == real_root or real.startswith(real_root.rstrip("/") + "/")
 
 
 def decode_json(data: bytes, decode: Decode | None = None) -> tuple[Any, int] | Fault:

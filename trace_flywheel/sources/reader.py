@@ -88,6 +88,27 @@ def dropped(run: Run, unit: Unit, reason: str, evidence: dict[str, Any], **ident
     return Drop(Stage.READ, reason, evidence, run_id=run.run_id, job=job_of(run), path=unit.relative, **identity)
 
 
+def listed(path: Path) -> Folder:
+    """A folder's own folders and files, sorted, hidden ones and links apart. Raises OSError."""
+    folders, files = [], []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            elif entry.is_file(follow_symlinks=False):
+                files.append(entry.name)
+    return Folder(path, tuple(sorted(folders)), tuple(sorted(files)))
+
+
+def noting_surrogates(rollout: Rollout, count: int) -> Rollout:
+    """The rollout with the number of lone surrogates that reading replaced by U+FFFD in its metadata."""
+    if not count:
+        return rollout
+    return msgspec.structs.replace(rollout, metadata={**(rollout.metadata or {}), "replaced_surrogates": count})
+
+
 def files_below(folder: Path) -> Iterator[Path]:
     """Every regular file below a folder, hidden ones and links apart, in no particular order."""
     for top, folders, files in os.walk(folder):

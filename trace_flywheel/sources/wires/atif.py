@@ -10,7 +10,7 @@ exchange each, which holds their whole thread.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -18,69 +18,17 @@ from trace_flywheel.records.message import Message, Tool, ToolCall
 from trace_flywheel.records.rollout import Exchange, Purpose
 from trace_flywheel.sources.pairing import pair
 from trace_flywheel.sources.wires.acp import inferred_tools
+from trace_flywheel.sources.wires.atif_shape import Result, Step, trajectory_of
 from trace_flywheel.sources.wires.openai_chat import tools_of
 from trace_flywheel.sources.wires.parts import WireError, call_of, content_of
 
 SUBAGENTS = "subagent_trajectory_ref"
-VERSIONS = frozenset(f"ATIF-v1.{minor}" for minor in range(2, 9))
 Load = Callable[[str], Any]
 """The decoded trajectory that a reference names, None where there is none to be read."""
 
 
 class OrphanedObservationError(WireError):
     """An observation under the id of a call that is not open."""
-
-
-class _Call(msgspec.Struct):
-    function_name: str
-    tool_call_id: str | None = None
-    arguments: Any = None
-    extra: dict[str, Any] | None = None
-
-
-class _Subagent(msgspec.Struct):
-    trajectory_path: str | None = None
-    session_id: str | None = None
-    extra: dict[str, Any] | None = None
-
-
-class _Result(msgspec.Struct):
-    content: str | list[dict[str, Any]] | None = None
-    source_call_id: str | None = None
-    subagent_trajectory_ref: list[_Subagent] | None = None
-    extra: dict[str, Any] | None = None
-
-
-class _Observation(msgspec.Struct):
-    results: list[_Result] = []
-
-
-class _Step(msgspec.Struct):
-    source: Literal["user", "system", "agent"]
-    message: str | list[dict[str, Any]] | None = None
-    reasoning_content: str | None = None
-    tool_calls: list[_Call] | None = None
-    observation: _Observation | None = None
-    metrics: dict[str, Any] | None = None
-    model_name: str | None = None
-    timestamp: str | None = None
-    is_copied_context: bool | None = None
-    extra: dict[str, Any] | None = None
-
-
-class _Agent(msgspec.Struct):
-    name: str | None = None
-    version: str | None = None
-    model_name: str | None = None
-    tool_definitions: list[Any] | None = None
-
-
-class _Trajectory(msgspec.Struct):
-    schema_version: str
-    steps: list[_Step]
-    agent: _Agent = msgspec.field(default_factory=_Agent)
-    session_id: str | None = None
-    continued_trajectory_ref: str | None = None
 
 
 class _Tokens(msgspec.Struct):
@@ -106,7 +54,7 @@ class Conversation(msgspec.Struct, frozen=True):
 
 def conversation_of(document: Any, load: Load, exchanges: bool = True) -> Conversation:
     """The main thread of a trajectory. Raises `WireError` for what is no trajectory or has an orphaned result."""
-    first = _trajectory(document)
+    first = trajectory_of(document)
     parts, lost = [first], list[str]()
     seen: set[str] = set()
     while (reference := parts[-1].continued_trajectory_ref) and reference not in seen:
@@ -115,7 +63,7 @@ def conversation_of(document: Any, load: Load, exchanges: bool = True) -> Conver
         if following is None:
             lost.append(reference)
             break
-        parts.append(_trajectory(following))
+        parts.append(trajectory_of(following))
     cut = bool(lost)
     steps = [step for part in parts for step in part.steps]
     messages = _paired(steps)
@@ -137,24 +85,14 @@ def conversation_of(document: Any, load: Load, exchanges: bool = True) -> Conver
     )
 
 
-def _trajectory(document: Any) -> _Trajectory:
-    try:
-        found = msgspec.convert(document, _Trajectory)
-    except msgspec.ValidationError as error:
-        raise WireError(f"no ATIF trajectory: {error}") from None
-    if found.schema_version not in VERSIONS:
-        raise WireError(f"schema_version {found.schema_version!r}; known: {', '.join(sorted(VERSIONS))}")
-    return found
-
-
-def _paired(steps: list[_Step]) -> tuple[Message, ...]:
+def _paired(steps: list[Step]) -> tuple[Message, ...]:
     found = pair([message for step in steps for message in _messages(step)], repair=False)
     if found.orphans:
         raise OrphanedObservationError(f"message {found.orphans[0] + 1}: an observation of no open call")
     return found.messages
 
 
-def _messages(step: _Step) -> Iterator[Message]:
+def _messages(step: Step) -> Iterator[Message]:
     results = step.observation.results if step.observation else []
     if step.source == "agent":
         calls = tuple(
@@ -172,7 +110,7 @@ def _messages(step: _Step) -> Iterator[Message]:
             yield Message("user", content_of(result.content), extra=_result_extra(result))
 
 
-def _assistant(step: _Step, calls: tuple[ToolCall, ...]) -> Message:
+def _assistant(step: Step, calls: tuple[ToolCall, ...]) -> Message:
     extra = _extra(step) or {}
     try:
         tokens = msgspec.convert(step.metrics or {}, _Tokens)
@@ -196,7 +134,7 @@ def _assistant(step: _Step, calls: tuple[ToolCall, ...]) -> Message:
     )
 
 
-def _answers(step: _Step, calls: tuple[ToolCall, ...], results: list[_Result]) -> Iterator[Message]:
+def _answers(step: Step, calls: tuple[ToolCall, ...], results: list[Result]) -> Iterator[Message]:
     """One result per call. Those without an id are the last unanswered calls', in order."""
     named = [result for result in results if result.source_call_id]
     unnamed = [result for result in results if not result.source_call_id]
@@ -216,18 +154,18 @@ def _answers(step: _Step, calls: tuple[ToolCall, ...], results: list[_Result]) -
         yield _answer(result, call.id)
 
 
-def _answer(result: _Result, call_id: str) -> Message:
+def _answer(result: Result, call_id: str) -> Message:
     return Message("tool", content_of(result.content) or "", tool_call_id=call_id, extra=_result_extra(result))
 
 
-def _result_extra(result: _Result) -> dict[str, Any] | None:
+def _result_extra(result: Result) -> dict[str, Any] | None:
     extra = dict(result.extra or {})
     if result.subagent_trajectory_ref:
         extra[SUBAGENTS] = msgspec.to_builtins(result.subagent_trajectory_ref)
     return extra or None
 
 
-def _extra(step: _Step) -> dict[str, Any] | None:
+def _extra(step: Step) -> dict[str, Any] | None:
     extra = dict(step.extra or {})
     if step.timestamp:
         extra["timestamp"] = step.timestamp
@@ -240,7 +178,7 @@ def _extra(step: _Step) -> dict[str, Any] | None:
     return extra or None
 
 
-def _own_exchanges(messages: tuple[Message, ...], steps: list[_Step]) -> list[Exchange]:
+def _own_exchanges(messages: tuple[Message, ...], steps: list[Step]) -> list[Exchange]:
     """The main thread's own calls, up to the first summary: behind it the prompt is not what the steps show."""
     agent_steps = [step for step in steps if step.source == "agent"]
     turns = [position for position, message in enumerate(messages) if message.role == "assistant"]
@@ -257,7 +195,7 @@ def _usage(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
     return {key: value for key, value in (metrics or {}).items() if not isinstance(value, list)} or None
 
 
-def _subagent_exchanges(steps: list[_Step], load: Load, lost: list[str], first: int) -> list[Exchange]:
+def _subagent_exchanges(steps: list[Step], load: Load, lost: list[str], first: int) -> list[Exchange]:
     made: list[Exchange] = []
     for step in steps:
         for result in step.observation.results if step.observation else ():
@@ -267,7 +205,7 @@ def _subagent_exchanges(steps: list[_Step], load: Load, lost: list[str], first: 
                     lost.append(reference.trajectory_path or reference.session_id or "sub-agent")
                     continue
                 purpose: Purpose = "compaction" if step.source == "system" else "subagent"
-                found = _trajectory(document)
+                found = trajectory_of(document)
                 made.append(
                     Exchange(
                         first + len(made),
