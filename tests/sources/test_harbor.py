@@ -219,8 +219,9 @@ def test_jobs_are_told_by_content(tmp_path: Path) -> None:
 
 def test_a_trial_alone_is_a_run(tmp_path: Path) -> None:
     folder = trial(tmp_path / "job", graded=result())
-    (found,) = read(folder)
-    assert (found.run_id, found.trace_id) == (TRIAL, TRIAL)
+    for given in (folder, folder / "result.json"):
+        (found,) = read(given)
+        assert (found.run_id, found.trace_id) == (TRIAL, TRIAL)
 
 
 def test_finished_by_the_jobs_mark_else_by_its_trials(tmp_path: Path) -> None:

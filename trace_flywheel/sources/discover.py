@@ -26,7 +26,8 @@ from trace_flywheel.sources.reader import Folder, Reader, ReadOptions, Run, Unit
 
 Roots = Iterable[Path] | Mapping[str, Path]
 
-RUN_MARKS = ("result.json", "results.json", "trajectory.json")
+RESULT_FILES = frozenset({"result.json", "results.json", "results.jsonl"})
+RUN_MARKS = RESULT_FILES | {"trajectory.json"}
 SIDE_FILES = frozenset({"goldens.jsonl", "corrections.jsonl"})
 
 # `...` is Dagster's range, `[ ] , * " |` its selections and composite keys; control characters it refuses outright.
@@ -139,10 +140,11 @@ def newest_change(run: Run) -> float:
 
 def _labelled(roots: Roots) -> list[tuple[str, Path]]:
     """Labels and absolute roots, outermost first, so that a root inside another one comes after it."""
-    named = roots.items() if isinstance(roots, Mapping) else [(_label(Path(r)), Path(r)) for r in roots]
+    named = roots.items() if isinstance(roots, Mapping) else [("", given) for given in roots]
     by_label: dict[str, Path] = {}
     for label, given in named:
         root = _absolute(given)
+        label = label or root.name or "/"
         other = by_label.setdefault(label, root)
         if other != root:
             raise RootError(
@@ -151,15 +153,10 @@ def _labelled(roots: Roots) -> list[tuple[str, Path]]:
     return sorted(by_label.items(), key=lambda item: (len(item[1].parts), item[0]))
 
 
-def _label(root: Path) -> str:
-    path = _absolute(root)
-    # `runs/r1/results.json` given by itself is the run r1, as it is when the folder is given.
-    return path.parent.name if path.stem == "results" and not path.is_dir() else path.name or "/"
-
-
-def _absolute(path: Path) -> Path:
-    # Links stay as they are: a root is called what the user called it.
-    return Path(os.path.normpath(path.absolute()))
+def _absolute(given: Path) -> Path:
+    # Links stay as they are: a root is called what the user called it. The result file of a run stands for the run.
+    path = Path(os.path.normpath(given.absolute()))
+    return path.parent if path.name in RESULT_FILES and not path.is_dir() else path
 
 
 def _walk(label: str, root: Path) -> Iterator[Run | Drop]:
