@@ -8,7 +8,7 @@ import re
 from trace_flywheel.redaction.validators import entropy, mixed, real
 
 _STRONG = re.compile(
-    r"passw(?:or)?d|passwd|passphrase|(?:^|[_.\-])p(?:wd|ass)$|secret|api[_\-. ]?key|access[_\-]?key|private[_\-]?key|"
+    r"passw(?:or)?d|passwd|passphrase|(?:^|[_.\-])pwd$|(?:db|smtp|mysql|user|redis|ftp|mail|admin|root|ssh)_?pass$|secret|api[_\-. ]?key|access[_\-]?key|private[_\-]?key|"
     r"account[_\-]?key|encryption[_\-]?key|signing[_\-]?key|master[_\-]?key|auth[_\-]?(?:key|token)|credential|"
     r"(?:access|refresh|bearer|session|id|oauth|csrf|api|bot|personal|deploy|app)[_\-]?token|_authtoken|sshpass",
     re.IGNORECASE,
@@ -60,7 +60,7 @@ def is_secret_value(name: str, value: str, gap: str) -> bool:
     if _HARMLESS.search(name) or names_a_secret_only(value):
         return False
     quoted = gap.rstrip()[-1:] in ("'", '"', "`")
-    loose = "=" not in gap and ":" not in gap
+    loose = not re.search(r"[=:>]", gap)
     if _IDENTIFIER.fullmatch(value):
         return quoted and not loose and bool(_STRONG.search(name)) and len(value) >= 12 and entropy(value) >= 3.5
     if loose or not _STRONG.search(name):

@@ -1,7 +1,8 @@
-"""Every place of a rollout where text can stand, visited in one fixed order.
+"""Every place of a rollout where text can stand, in one fixed order.
 
-`visit` rebuilds the rollout from what `take` returns and gives back the same object where nothing changed. Ids that
-pair calls with results, roles, names of tools and files, image data, numbers and token lists are no text.
+`values_of` lists them fast, `visit` rebuilds the rollout from what `take` returns and gives back the same object where
+nothing changed; both see the same values in the same order. A value is a string, or plain data (dict, list) that is
+looked at as JSON. Ids that pair calls with results, roles, tool names, numbers and token lists are no text.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from trace_flywheel.records.message import Content, Message, Tool, ToolCall
 from trace_flywheel.records.rollout import Exchange, Rollout
 
 _NAMES = """token_ids tokens logprobs top_logprobs input_ids output_ids prompt_ids completion_ids prompt_token_ids
-    completion_token_ids prompt_logprobs"""
+    completion_token_ids prompt_logprobs completions"""
 TOKEN_KEYS = frozenset(_NAMES.split())
 """Names under which sources keep token ids, token strings and log-probabilities: they spell the text."""
 
@@ -31,8 +32,70 @@ class Owner(NamedTuple):
     message: int = -1
 
 
-Take = Callable[[str, Any, Owner], Any]
-"""(kind, value, owner) -> value. Kinds: `text` (a string), `json` (a string of JSON), `data` (plain data)."""
+Take = Callable[[Any, Owner], Any]
+"""(value, owner) -> value."""
+
+TEXTS = ("stop_reason", "verdict_text", "reward_text")
+DATA = ("sampling", "rewards", "reward_vector", "scoring", "token_usage", "metadata")
+
+
+def values_of(rollout: Rollout) -> list[Any]:
+    """Every value that `visit` hands to `take`, in its order."""
+    out: list[Any] = []
+    _add_messages(rollout.messages, out)
+    for tool in rollout.tools:
+        _add_tool(tool, out)
+    for exchange in rollout.exchanges:
+        _add_messages(exchange.messages, out)
+        for tool in exchange.tools or ():
+            _add_tool(tool, out)
+        if exchange.usage is not None:
+            out.append(exchange.usage)
+        if exchange.token_capture is not None:
+            out.append(_text_part(exchange.token_capture))
+    out += [value for name in TEXTS + DATA if (value := getattr(rollout, name)) is not None]
+    out += rollout.step_verdicts or ()
+    if rollout.correction is not None:
+        out += (rollout.correction.content, rollout.correction.corrected_by)
+    if rollout.error is not None:
+        out += (rollout.error.category, rollout.error.text)
+    return out
+
+
+def _add_messages(messages: tuple[Message, ...], out: list[Any]) -> None:
+    add = out.append
+    for message in messages:
+        content = message.content
+        if isinstance(content, str):
+            add(content)
+        elif content:
+            for part in content:
+                add(part["text"] if _is_plain(part) else part)
+        if message.reasoning is not None:
+            add(message.reasoning)
+        for call in message.tool_calls:
+            add(call.arguments)
+        if message.name is not None:
+            add(message.name)
+        if message.extra is not None:
+            add(_text_part(message.extra))
+
+
+def _add_tool(tool: Tool, out: list[Any]) -> None:
+    out.append(tool.description)
+    if tool.parameters:
+        out.append(tool.parameters)
+    if tool.extra is not None:
+        out.append(tool.extra)
+
+
+def _is_plain(part: dict[str, Any]) -> bool:
+    return part.keys() <= {"type", "text"} and isinstance(part.get("text"), str)
+
+
+def _text_part(data: dict[str, Any]) -> dict[str, Any]:
+    """Data without its token lists, which are no text; they go when the text they spell is touched."""
+    return data if data.keys().isdisjoint(TOKEN_KEYS) else {k: v for k, v in data.items() if k not in TOKEN_KEYS}
 
 
 def visit(rollout: Rollout, take: Take) -> Rollout:
@@ -43,26 +106,21 @@ def visit(rollout: Rollout, take: Take) -> Rollout:
         "tools": _each(rollout.tools, lambda _, t: _tool(t, take, Owner("tools"))),
         "exchanges": _each(rollout.exchanges, lambda i, e: _exchange(e, take, i)),
     }
-    for name in ("stop_reason", "verdict_text", "reward_text"):
-        if (text := getattr(rollout, name)) is not None:
-            changes[name] = take("text", text, rest)
-    for name in ("sampling", "rewards", "reward_vector", "scoring", "token_usage", "metadata"):
-        if (data := getattr(rollout, name)) is not None:
-            changes[name] = take("data", data, rest)
+    for name in TEXTS + DATA:
+        if (value := getattr(rollout, name)) is not None:
+            changes[name] = take(value, rest)
     if rollout.step_verdicts is not None:
-        changes["step_verdicts"] = _each(rollout.step_verdicts, lambda _, text: take("text", text, rest))
+        changes["step_verdicts"] = _each(rollout.step_verdicts, lambda _, text: take(text, rest))
     if (correction := rollout.correction) is not None:
         changes["correction"] = _with(
             correction,
             {
-                "content": take("text", correction.content, rest),
-                "corrected_by": take("text", correction.corrected_by, rest),
+                "content": take(correction.content, rest),
+                "corrected_by": take(correction.corrected_by, rest),
             },
         )
     if (error := rollout.error) is not None:
-        changes["error"] = _with(
-            error, {"category": take("text", error.category, rest), "text": take("text", error.text, rest)}
-        )
+        changes["error"] = _with(error, {"category": take(error.category, rest), "text": take(error.text, rest)})
     return _with(rollout, changes)
 
 
@@ -80,22 +138,22 @@ def _message(message: Message, take: Take, owner: Owner) -> Message:
     changes: dict[str, Any] = {}
     content = message.content
     if isinstance(content, str):
-        changes["content"] = take("text", content, owner)
+        changes["content"] = take(content, owner)
     elif content:
         changes["content"] = _parts(content, take, owner)
     if message.reasoning is not None:
-        changes["reasoning"] = take("text", message.reasoning, owner)
+        changes["reasoning"] = take(message.reasoning, owner)
     if message.tool_calls:
         changes["tool_calls"] = _each(message.tool_calls, lambda _, call: _call(call, take, owner))
     if message.name is not None:
-        changes["name"] = take("text", message.name, owner)
+        changes["name"] = take(message.name, owner)
     if message.extra is not None:
         changes["extra"] = _but_tokens(message.extra, take, owner)
     return _with(message, changes)
 
 
 def _call(call: ToolCall, take: Take, owner: Owner) -> ToolCall:
-    return _with(call, {"arguments": take("json", call.arguments, owner)})
+    return _with(call, {"arguments": take(call.arguments, owner)})
 
 
 def _parts(parts: list[dict[str, Any]], take: Take, owner: Owner) -> Content:
@@ -104,28 +162,25 @@ def _parts(parts: list[dict[str, Any]], take: Take, owner: Owner) -> Content:
 
 
 def _part(part: dict[str, Any], take: Take, owner: Owner) -> dict[str, Any]:
-    if part.keys() <= {"type", "text"} and isinstance(part.get("text"), str):
-        text = take("text", part["text"], owner)
+    if _is_plain(part):
+        text = take(part["text"], owner)
         return part if text is part["text"] else {**part, "text": text}
-    changed = take("data", part, owner)
-    return part if changed is part else dict(changed)
+    changed: dict[str, Any] = take(part, owner)
+    return changed
 
 
 def _but_tokens(data: dict[str, Any], take: Take, owner: Owner) -> dict[str, Any]:
-    """Token lists are not text to look through; they go when the text they spell is touched."""
-    if data.keys().isdisjoint(TOKEN_KEYS):
-        return dict(changed) if (changed := take("data", data, owner)) is not data else data
-    text = {key: value for key, value in data.items() if key not in TOKEN_KEYS}
-    changed = take("data", text, owner)
+    text = _text_part(data)
+    changed: dict[str, Any] = take(text, owner)
     return data if changed is text else {key: changed.get(key, data[key]) for key in data}
 
 
 def _tool(tool: Tool, take: Take, owner: Owner) -> Tool:
-    changes: dict[str, Any] = {"description": take("text", tool.description, owner)}
+    changes: dict[str, Any] = {"description": take(tool.description, owner)}
     if tool.parameters:
-        changes["parameters"] = take("data", tool.parameters, owner)
+        changes["parameters"] = take(tool.parameters, owner)
     if tool.extra is not None:
-        changes["extra"] = take("data", tool.extra, owner)
+        changes["extra"] = take(tool.extra, owner)
     return _with(tool, changes)
 
 
@@ -136,14 +191,7 @@ def _exchange(exchange: Exchange, take: Take, index: int) -> Exchange:
     if exchange.tools is not None:
         changes["tools"] = _each(exchange.tools, lambda _, t: _tool(t, take, Owner("exchange_tools", index)))
     if exchange.usage is not None:
-        changes["usage"] = take("data", exchange.usage, Owner("rollout"))
+        changes["usage"] = take(exchange.usage, Owner("rollout"))
     if exchange.token_capture is not None:
-        changes["token_capture"] = _capture(exchange.token_capture, take, Owner("exchange_tools", index))
+        changes["token_capture"] = _but_tokens(exchange.token_capture, take, Owner("exchange_tools", index))
     return _with(exchange, changes)
-
-
-def _capture(capture: dict[str, Any], take: Take, owner: Owner) -> dict[str, Any]:
-    """A token capture without its tokens; `completions` hold them too."""
-    text = {key: value for key, value in capture.items() if key not in TOKEN_KEYS and key != "completions"}
-    changed = take("data", text, owner)
-    return capture if changed is text else {key: changed.get(key, capture[key]) for key in capture}

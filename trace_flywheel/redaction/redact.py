@@ -18,7 +18,7 @@ import orjson
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.redaction.assignment import sensitive, whole_value_is_secret
-from trace_flywheel.redaction.fields import Owner, visit
+from trace_flywheel.redaction.fields import Owner, values_of, visit
 from trace_flywheel.redaction.jsontext import Leaf, Node, node_of
 from trace_flywheel.redaction.rules import rules_of
 from trace_flywheel.redaction.rules import ruleset_digest as ruleset_digest  # the room's public name
@@ -47,32 +47,16 @@ class SecretLeftError(Exception):
         self.rule = rule
 
 
-class Field(msgspec.Struct):
-    """One field of a record: `value` as it stands, `leaf` the bytes detectors look at."""
-
-    kind: str
-    value: Any
-    owner: Owner
-    leaf: bytes
-    touched: bool = False
-
-
-def field_of(kind: str, value: Any, owner: Owner) -> Field:
-    """The field of a value; plain data is looked at as JSON."""
-    if kind == "data":
-        return Field(kind, value, owner, orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS))
-    return Field(kind, value, owner, value.encode("utf-8", "replace"))
-
-
 class Marks:
     """Placeholders of one record: by value, numbered per rule by first appearance after those already there."""
 
-    def __init__(self, texts: Iterable[bytes]) -> None:
+    def __init__(self, values: Iterable[Any]) -> None:
         self._last: Counter[str] = Counter()
         self._of: dict[str, str] = {}
-        for text in texts:
-            if b"[REDACTED:" in text:
-                for rule, number in PLACEHOLDER.findall(text.decode("utf-8", "replace")):
+        for value in values:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+            if "[REDACTED:" in text:
+                for rule, number in PLACEHOLDER.findall(text):
                     self._last[rule] = max(self._last[rule], int(number))
 
     def of(self, value: str, rule: str) -> str:
@@ -105,19 +89,17 @@ class Redactor:
             return _drop(rollout, "rule_failed", {"error": type(error).__name__})
 
     def _redacted(self, rollout: Rollout) -> Rollout:
-        fields: list[Field] = []
-
-        def collect(kind: str, value: Any, owner: Owner) -> Any:
-            fields.append(field_of(kind, value, owner))
-            return value
-
-        visit(rollout, collect)
-        counts = self._clean(fields)
-        if not counts:
+        values = values_of(rollout)
+        touched, counts = self._clean(values)
+        if not touched:
             return rollout if rollout.redactions is not None else msgspec.structs.replace(rollout, redactions={})
-        cleaned = iter(fields)
-        redacted = visit(rollout, lambda _kind, _value, _owner: next(cleaned).value)
-        redacted, removed = without_tokens(redacted, {field.owner for field in fields if field.touched})
+        owners: list[Owner] = []
+
+        def take(value: Any, owner: Owner) -> Any:
+            owners.append(owner)
+            return values[len(owners) - 1] if len(owners) - 1 in touched else value
+
+        redacted, removed = without_tokens(visit(rollout, take), {owners[i] for i in touched})
         total = Counter(rollout.redactions or {}) + counts
         return msgspec.structs.replace(
             redacted,
@@ -130,108 +112,78 @@ class Redactor:
 
         Raises `NumberFindingError` or `SecretLeftError` where `redact` would drop.
         """
-        field = field_of("text" if isinstance(value, str) else "data", value, Owner("rollout"))
-        counts = self._clean([field])
-        return field.value, dict(sorted(counts.items()))
+        values = [value]
+        _, counts = self._clean(values)
+        return values[0], dict(sorted(counts.items()))
 
     def scan(self, value: Any) -> dict[str, int]:
         """Findings in plain JSON data or a text as it stands, by rule: string values and long integers."""
-        field = field_of("text" if isinstance(value, str) else "data", value, Owner("rollout"))
-        look = self._scanner.look([field.leaf])
-        if not look.suspects():
-            return {}
         counts: Counter[str] = Counter()
-        node = _node(field)
-        for found in self._found_in([node]).values():
-            counts.update(finding.rule.name for finding in found)
+        _, found = self._look([value], [0])
+        for findings in found.values():
+            counts.update(finding.rule.name for finding in findings)
         return dict(sorted(counts.items()))
 
-    def _clean(self, fields: Sequence[Field]) -> Counter[str]:
-        """Replaces findings in the fields, in place, until none is left. Counts replacements by rule."""
+    def _clean(self, values: list[Any]) -> tuple[set[int], Counter[str]]:
+        """Replaces findings in the values, in place, until none is left: the places touched, replacements by rule.
+
+        Every round looks only at what the round before changed, all else having been seen; the last one is the second
+        scan that fails closed.
+        """
+        touched: set[int] = set()
         counts: Counter[str] = Counter()
-        marks: Marks | None = None
         known: dict[str, tuple[str, str]] = {}
-        todo = list(fields)
+        marks: Marks | None = None
+        todo: Sequence[int] = range(len(values))
         for _ in range(ROUNDS):
-            look = self._scanner.look([field.leaf for field in todo])
-            nodes = {i: _node(todo[i]) for i in look.suspects()}
-            found = self._found_in(nodes.values())
+            nodes, found = self._look(values, todo)
             if not found:
-                return counts
-            for finding_leaf, findings in found.items():
-                if finding_leaf.number:
-                    raise NumberFindingError(findings[0].rule.name)
-            marks = marks or Marks(field.leaf for field in fields)
-            for leaf, findings in found.items():
-                for finding in findings:
-                    value = _value(leaf, finding)
-                    if finding.rule.family != "personal" and strong(value):
-                        known.update((form, (value, finding.rule.name)) for form in forms(value) if form not in known)
-            if known:
-                needles = [form.encode() for form in known]
-                for i, field in enumerate(todo):
-                    if i not in nodes and any(needle in field.leaf for needle in needles):
-                        nodes[i] = _node(field)
-            todo = self._replaced(todo, nodes, found, known, marks, counts)
-        look_again = self._found_in([_node(field) for field in todo])
-        if look_again:
-            raise SecretLeftError(next(iter(look_again.values()))[0].rule.name)
-        return counts
+                return touched, counts
+            if numbers := [findings for leaf, findings in found.items() if leaf.number]:
+                raise NumberFindingError(numbers[0][0].rule.name)
+            marks = marks or Marks(values)
+            fresh = _known(found)
+            known |= {form: of for form, of in fresh.items() if form not in known}
+            for i in _holding(values, fresh) if fresh else ():
+                nodes.setdefault(i, _node(values[i]))
+            todo = []
+            for i in sorted(nodes):
+                text = nodes[i].render(lambda leaf: _text_of(leaf, found.get(leaf, []), known, marks, counts))  # noqa: B023
+                if text != nodes[i].text:
+                    values[i] = text if isinstance(values[i], str) else json.loads(text)
+                    todo.append(i)
+            touched.update(todo)
+        _, found = self._look(values, todo)
+        if found:
+            raise SecretLeftError(next(iter(found.values()))[0].rule.name)
+        return touched, counts
 
-    def _replaced(
-        self,
-        todo: Sequence[Field],
-        nodes: dict[int, Node],
-        found: "dict[Leaf, list[Finding]]",
-        known: dict[str, tuple[str, str]],
-        marks: Marks,
-        counts: Counter[str],
-    ) -> list[Field]:
-        """Writes placeholders into the fields of `nodes`; the fields that changed."""
-        changed: list[Field] = []
+    def _look(self, values: Sequence[Any], places: Sequence[int]) -> tuple[dict[int, Node], dict[Leaf, list[Finding]]]:
+        """Findings of the values at `places`: those values taken apart, and findings by leaf.
 
-        def change(leaf: Leaf) -> str:
-            return self._text_of(leaf, found.get(leaf, []), known, marks, counts)
-
-        for i in sorted(nodes):
-            text = nodes[i].render(change)
-            if text != nodes[i].text:
-                field = todo[i]
-                fresh = field_of(field.kind, orjson.loads(text) if field.kind == "data" else text, field.owner)
-                field.value, field.leaf, field.touched = fresh.value, fresh.leaf, True
-                changed.append(field)
-        return changed
-
-    def _text_of(
-        self,
-        leaf: Leaf,
-        findings: list[Finding],
-        known: dict[str, tuple[str, str]],
-        marks: Marks,
-        counts: Counter[str],
-    ) -> str:
-        """A leaf's text with placeholders for its findings and for every known value in it."""
-        spans = [(f.start, f.end, _value(leaf, f), f.rule.name) for f in findings]
-        data = leaf.text.encode("utf-8", "replace")
-        for form, (value, rule) in known.items():
-            needle, at = form.encode(), -1
-            while (at := data.find(needle, at + 1)) >= 0:
-                if not any(start < at + len(needle) and at < end for start, end, _, _ in spans):
-                    spans.append((at, at + len(needle), value, rule))
-        if not spans:
-            return leaf.text
-        out, last = bytearray(), 0
-        for start, end, value, rule in sorted(spans):
-            out += data[last:start] + marks.of(value, rule).encode()
-            counts[rule] += 1
-            last = end
-        return (out + data[last:]).decode("utf-8", "replace")
+        A plain text needs the one detector pass; JSON is taken apart and its values are looked at by themselves.
+        """
+        look = self._scanner.look([_bytes(values[i]) for i in places])
+        nodes: dict[int, Node] = {}
+        found: dict[Leaf, list[Finding]] = {}
+        parsed: list[Node] = []
+        for n in look.suspects():
+            node = _node(values[places[n]])
+            if node.leaf is None:
+                nodes[places[n]] = node
+                parsed.append(node)
+            elif findings := look.findings(n):
+                nodes[places[n]] = node
+                found[node.leaf] = findings
+        if parsed:
+            found |= self._found_in(parsed)
+        return nodes, found
 
     def _found_in(self, nodes: Iterable[Node]) -> "dict[Leaf, list[Finding]]":
         """Findings by leaf, in document order; the leaf's key is part of what rules see."""
         leaves = [leaf for node in nodes for leaf in node.leaves()]
-        prefixes = [f"{leaf.key}: ".encode("utf-8", "replace") if leaf.key else b"" for leaf in leaves]
-        texts = [p + leaf.text.encode("utf-8", "replace") for p, leaf in zip(prefixes, leaves, strict=True)]
+        prefixes = [_bytes(f"{leaf.key}: ") if leaf.key else b"" for leaf in leaves]
+        texts = [prefix + _bytes(leaf.text) for prefix, leaf in zip(prefixes, leaves, strict=True)]
         scanned = self._scanner.scan(texts)
         found: dict[Leaf, list[Finding]] = {}
         rank, rule = self._by_name["secret"]
@@ -247,15 +199,64 @@ class Redactor:
         return found
 
 
-def _node(field: Field) -> Node:
-    if field.kind == "data":
-        return node_of(json.dumps(field.value, ensure_ascii=False, default=str))
-    return node_of(field.value)
+def _bytes(value: Any) -> bytes:
+    """What the detectors look at."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace")
+    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+
+
+def _node(value: Any) -> Node:
+    return node_of(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _known(found: dict[Leaf, list[Finding]]) -> dict[str, tuple[str, str]]:
+    """Every form of the strong values found, with the value and its rule. Personal data is known by its own form."""
+    known: dict[str, tuple[str, str]] = {}
+    for leaf, findings in found.items():
+        for finding in findings:
+            value = _value(leaf, finding)
+            if finding.rule.family != "personal" and strong(value):
+                for form in forms(value):
+                    known.setdefault(form, (value, finding.rule.name))
+    return known
+
+
+def _holding(values: Sequence[Any], known: dict[str, tuple[str, str]]) -> list[int]:
+    needles = [_bytes(form) for form in known]
+    return [
+        i for i, value in enumerate(values) if (data := _bytes(value)) and any(needle in data for needle in needles)
+    ]
+
+
+def _text_of(
+    leaf: Leaf,
+    findings: list[Finding],
+    known: dict[str, tuple[str, str]],
+    marks: Marks,
+    counts: Counter[str],
+) -> str:
+    """A leaf's text with placeholders for its findings and for every known value in it."""
+    spans = [(f.start, f.end, _value(leaf, f), f.rule.name) for f in findings]
+    data = _bytes(leaf.text)
+    for form, (value, rule) in known.items():
+        needle, at = _bytes(form), -1
+        while (at := data.find(needle, at + 1)) >= 0:
+            if not any(start < at + len(needle) and at < end for start, end, _, _ in spans):
+                spans.append((at, at + len(needle), value, rule))
+    if not spans:
+        return leaf.text
+    out, last = bytearray(), 0
+    for start, end, value, rule in sorted(spans):
+        out += data[last:start] + _bytes(marks.of(value, rule))
+        counts[rule] += 1
+        last = end
+    return (out + data[last:]).decode("utf-8", "replace")
 
 
 def _value(leaf: Leaf, finding: Finding) -> str:
     """The value found, line continuations inside it taken out."""
-    text = leaf.text.encode("utf-8", "replace")[finding.start : finding.end].decode("utf-8", "replace")
+    text = _bytes(leaf.text)[finding.start : finding.end].decode("utf-8", "replace")
     return re.sub(r"\\(?:\r?\n|\\\\n)", "", text)
 
 

@@ -20,8 +20,6 @@ from trace_flywheel.redaction.validators import VALIDATORS
 
 SEPARATOR = b"\n"
 """Stands before, between and after the leaves: no value holds it at its ends, and patterns see a boundary."""
-REACH = 400
-"""Bytes after a detector's match end in the first window; a match that touches the end gets a larger one."""
 CONTEXT = 240
 """Bytes before a value in which a rule's context word may stand."""
 FOLD = rb"\\(?:\r?\n|\\\\n)"
@@ -160,7 +158,7 @@ class Scanner:
     def confirmed(self, rule: int, data: bytes, ends: list[int], low: int, high: int) -> Iterator[tuple[int, int]]:
         """Spans that pattern, validators and context agree on, by increasing place."""
         pattern, at = self._confirm[rule], 0
-        for begin, stop in _regions(ends, self.rules[rule].lead, low - 1, high + 1):
+        for begin, stop in _regions(ends, self.rules[rule], low - 1, high + 1):
             at = max(at, begin)
             while at < stop:
                 match = pattern.search(data, at, stop)
@@ -219,7 +217,7 @@ class Scanner:
                 raise ScannerError(f"the scanner misses the canary of rule {self.rules[rule].name}")
 
 
-def _regions(ends: list[int], lead: int, low: int, high: int) -> Iterator[tuple[int, int]]:
+def _regions(ends: list[int], rule: Rule, low: int, high: int) -> Iterator[tuple[int, int]]:
     """Windows around match ends, merged where they meet, so that no byte is confirmed twice."""
     if -1 in ends:
         yield low, high
@@ -227,11 +225,11 @@ def _regions(ends: list[int], lead: int, low: int, high: int) -> Iterator[tuple[
     begin, stop = -1, -1
     for end in sorted(ends):
         if begin < 0:
-            begin = max(low, end - lead)
-        elif end - lead > stop:
+            begin = max(low, end - rule.lead)
+        elif end - rule.lead > stop:
             yield begin, stop
-            begin = end - lead
-        stop = min(high, end + REACH)
+            begin = end - rule.lead
+        stop = min(high, end + rule.reach)
     yield begin, stop
 
 

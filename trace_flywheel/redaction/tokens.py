@@ -59,7 +59,7 @@ def _exchange(exchange: Exchange, index: int, touched: set[Owner], main: set[int
     capture = exchange.token_capture
     if capture is not None:
         gone = (PROMPT_KEYS if prompt_hit else frozenset()) | (
-            (TOKEN_KEYS - PROMPT_KEYS) | {"completions"} if answer_hit else frozenset()
+            (TOKEN_KEYS - PROMPT_KEYS) if answer_hit else frozenset()
         )
         if gone:
             capture = {k: v for k, v in capture.items() if k not in gone and k != "digest"}
