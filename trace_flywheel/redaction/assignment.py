@@ -8,9 +8,10 @@ import re
 from trace_flywheel.redaction.validators import entropy, mixed, real
 
 _STRONG = re.compile(
-    r"passw(?:or)?d|passwd|passphrase|(?:^|[_.\-])pwd$|(?:db|smtp|mysql|user|redis|ftp|mail|admin|root|ssh)_?pass$|secret|api[_\-. ]?key|access[_\-]?key|private[_\-]?key|"
-    r"account[_\-]?key|encryption[_\-]?key|signing[_\-]?key|master[_\-]?key|auth[_\-]?(?:key|token)|credential|"
-    r"(?:access|refresh|bearer|session|id|oauth|csrf|api|bot|personal|deploy|app)[_\-]?token|_authtoken|sshpass",
+    r"passw(?:or)?d|passwd|passphrase|(?:^|[_.\-])pwd$|"
+    r"(?:db|smtp|mysql|user|redis|ftp|mail|admin|root|ssh)_?pass$|secret|api[_\-. ]?key|access[_\-]?key|"
+    r"private[_\-]?key|account[_\-]?key|encryption[_\-]?key|signing[_\-]?key|master[_\-]?key|"
+    r"auth[_\-]?(?:key|token)|credential|(?:access|refresh|bearer|session|id|oauth|csrf|api|bot|personal|deploy|app)[_\-]?token|_authtoken|sshpass",
     re.IGNORECASE,
 )
 """Names whose quoted or structured value is a secret whatever it looks like."""

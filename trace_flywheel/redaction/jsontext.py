@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import orjson
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|[{}\[\],:]', re.DOTALL)
+_TOKEN = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?|-?\d[\d.eE+-]*|[{}\[\],]', re.DOTALL)
 LONG_NUMBER = 9
 """Digits from which an integer can be an account or identity number."""
 DEPTH = 6
@@ -61,10 +61,17 @@ def node_of(text: str, key: str = "", depth: int = DEPTH) -> Node:
     if not depth or not holds_json(text):
         return Node(text, Leaf(text, key))
     pieces: list[tuple[int, int, Node]] = []
-    keys = [key]
-    name, previous = key, ""
-    tokens = list(_TOKEN.finditer(text))
-    for i, match in enumerate(tokens):
+    keys: list[str] = []
+    name = key
+    for match in _TOKEN.finditer(text):
+        inside, is_key = match.groups()
+        if inside is not None:
+            string = inside if "\\" not in inside else _decoded(match[0].rstrip(" \t\r\n:"))
+            if is_key:
+                name = string
+            else:
+                pieces.append((match.start(), match.end(), node_of(string, name, depth - 1)))
+            continue
         token = match[0]
         if token in "{[":
             keys.append(name)
@@ -72,26 +79,23 @@ def node_of(text: str, key: str = "", depth: int = DEPTH) -> Node:
             name = keys.pop()
         elif token == ",":
             name = keys[-1]
-        elif token[0] == '"':
-            if i + 1 < len(tokens) and tokens[i + 1][0] == ":":
-                name = json.loads(token)
-            else:
-                pieces.append((match.start(), match.end(), node_of(_decoded(token), name, depth - 1)))
-        elif token.lstrip("-").isdigit() and len(token) >= LONG_NUMBER and previous != '"':
-            pieces.append((match.start(), match.end(), Node(token, Leaf(token.lstrip("-"), name, number=True))))
-        previous = token
+        elif len(token) >= LONG_NUMBER and (digits := token.lstrip("-")).isdigit():
+            pieces.append((match.start(), match.end(), Node(token, Leaf(digits, name, number=True))))
     return Node(text, None, pieces)
 
 
 def _decoded(literal: str) -> str:
-    text: str = json.loads(literal)
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if not text.isascii() else text
+    """A string literal's text; half a surrogate pair becomes U+FFFD."""
+    try:
+        text: str = orjson.loads(literal)
+    except orjson.JSONDecodeError:
+        text = json.loads(literal).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def holds_json(text: str) -> bool:
     """Whether the whole text is one JSON object, array or string."""
-    start = text.lstrip()[:1]
-    if start not in ("{", "[", '"') or not start:
+    if not text.startswith(("{", "[", '"')) and not text[:64].lstrip().startswith(("{", "[", '"')):
         return False
     try:
         orjson.loads(text)

@@ -163,7 +163,9 @@ class Redactor:
 
         A plain text needs the one detector pass; JSON is taken apart and its values are looked at by themselves.
         """
-        look = self._scanner.look([_bytes(values[i]) for i in places])
+        look = self._scanner.look(
+            [value.encode("utf-8", "replace") if isinstance(value := values[i], str) else _bytes(value) for i in places]
+        )
         nodes: dict[int, Node] = {}
         found: dict[Leaf, list[Finding]] = {}
         parsed: list[Node] = []

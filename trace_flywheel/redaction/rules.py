@@ -52,12 +52,12 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Validators, all of which must agree."""
     context: str = ""
     """RE2 that must match in the `CONTEXT` bytes before the value."""
-    database: Literal["literal", "digits", "groups"] = "literal"
-    """Detectors that start with a class live in databases of their own: they would slow the literal ones down."""
+    database: Literal["literal", "digits", "groups", "network"] = "literal"
+    """Detectors that start with a class live in databases of their own: together they would slow each other down."""
     lead: int = 96
     """Bytes before a detector's match end in which the confirm pattern may start."""
     reach: int = 400
-    """Bytes after it that the confirm pattern sees at first; a match that touches the end is looked at again, further."""
+    """Bytes after it that the confirm pattern sees at first; a match that touches the end is looked at again."""
     examples: tuple[str, ...] = ()
     """Templates: `{a36}` is 36 letters and digits, see `expand`. No file holds what looks like a live token."""
     near: tuple[str, ...] = ()

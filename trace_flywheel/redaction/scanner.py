@@ -41,7 +41,7 @@ class Finding(NamedTuple):
 
 
 class Engine(Protocol):
-    """Stage 1. `hits` yields (rule index, match end); an end of -1 means "somewhere"."""
+    """Stage 1. `hits` yields (expression index, match end); an end of -1 means "somewhere"."""
 
     def hits(self, data: bytes) -> Iterable[tuple[int, int]]: ...
 
@@ -52,17 +52,18 @@ class Look:
     def __init__(self, scanner: "Scanner", leaves: Sequence[bytes], folds: bool) -> None:
         self._scanner, self._leaves = scanner, leaves
         self._data = b"%b%b%b" % (SEPARATOR, SEPARATOR.join(leaves), SEPARATOR)
-        self._starts = list(accumulate((len(leaf) + 1 for leaf in leaves), initial=1))
+        self._starts = list(accumulate(map((1).__add__, map(len, leaves)), initial=1))
         self._hits: dict[int, dict[int, list[int]]] = {}
         self._folded: set[int] = set()
         last = len(leaves) - 1
-        for rule, end in scanner.engine.hits(self._data):
+        for expression, end in scanner.engine.hits(self._data):
             touched = range(len(leaves)) if end < 0 else (min(max(bisect_right(self._starts, end - 1) - 1, 0), last),)
             for leaf in touched:
-                if rule < len(scanner.rules):
-                    self._hits.setdefault(leaf, {}).setdefault(rule, []).append(end)
-                elif folds:
-                    self._folded.add(leaf)
+                for rule in scanner.rules_of[expression]:
+                    if rule < len(scanner.rules):
+                        self._hits.setdefault(leaf, {}).setdefault(rule, []).append(end)
+                    elif folds:
+                        self._folded.add(leaf)
 
     def suspects(self) -> list[int]:
         """Leaves with any detector match, in order: a superset of those with findings."""
@@ -134,10 +135,16 @@ class Scanner:
         try:
             self._confirm = [re2.compile(rule.pattern().encode(), options) for rule in self.rules]
             self._context = [re2.compile(r.context.encode(), options) if r.context else None for r in self.rules]
-            expressions = [(rule.database, rule.expression()) for rule in self.rules]
-            self.engine: Engine = (engine or _engine())([*expressions, ("literal", FOLD_DETECT)])
+            expressions = [*((rule.database, rule.expression()) for rule in self.rules), ("literal", FOLD_DETECT)]
+            unique = list(dict.fromkeys(expressions))
+            self.engine: Engine = (engine or _engine())(unique)
         except Exception as error:  # both libraries raise their own types; every one means the same here
             raise ScannerError(f"a redaction rule does not compile: {error}") from error
+        places = {expression: place for place, expression in enumerate(unique)}
+        self.rules_of: list[list[int]] = [[] for _ in unique]
+        """Rules by expression; an index past the last rule means a line continuation."""
+        for rank, expression in enumerate(expressions):
+            self.rules_of[places[expression]].append(rank)
         self._name_group = [p.groupindex.get(b"name", 0) for p in self._confirm]
         self._value_groups = [
             [i for i in range(1, p.groups + 1) if i != named]
