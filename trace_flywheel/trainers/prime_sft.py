@@ -11,7 +11,7 @@ from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.records.rows import SftRow
 from trace_flywheel.trainers.chat import chat_messages, chat_tools
 from trace_flywheel.trainers.layout import Candidate, Layout, Row, dropped_nulls, reward_of, source_keys
-from trace_flywheel.trainers.rules import conversation_faults, target_faults
+from trace_flywheel.trainers.rules import conversation_faults, group_faults, target_faults
 from trace_flywheel.trainers.schema import shape_faults
 
 
@@ -62,6 +62,7 @@ class PrimeSft(Layout):
             messages = row["messages"]
             yield from conversation_faults(messages, row.get("tool_defs") or ())
             yield from target_faults(messages)
+            yield from group_faults(row)
 
 
 LAYOUT = PrimeSft()

@@ -10,19 +10,8 @@ from typing import Any
 from trace_flywheel.trainers.chat import argument_object
 
 Row = dict[str, Any]
-BANNED_ROW_KEYS = (
-    "gold",
-    "gold_solution",
-    "verify_source",
-    "tools_py",
-    "initial_db",
-    "db_json",
-    "target_constants",
-    "private_reasoning",
-    "reasoning_content",
-    "thinking_blocks",
-)
-"""Answers, checker sources and private reasoning: BenchFlow refuses rows that carry them, and so does every layout."""
+ADVANTAGE_TOLERANCE = 1e-6
+"""Written numbers are doubles; only their sums may have been taken in another order."""
 
 
 def tool_names(tools: Sequence[Row]) -> set[str]:
@@ -104,3 +93,33 @@ def is_empty_answer(message: Row) -> bool:
     content = message.get("content")
     blank = not content or (isinstance(content, str) and not content.strip())
     return blank and not message.get("tool_calls") and not message.get("reasoning_content")
+
+
+def group_faults(row: Row) -> Iterator[str]:
+    """An advantage names its group, and is what the group's own numbers say it is."""
+    if "advantage" not in row:
+        return
+    advantage, group, reward = row["advantage"], row.get("group"), row.get("reward")
+    if group is None:
+        yield "advantage: there is no group that it belongs to"
+        return
+    if advantage is None:
+        return
+    if reward is None:
+        yield "advantage: the row has no reward"
+        return
+    expected = _expected_advantage(float(reward), group)
+    if expected is not None and abs(expected - advantage) > ADVANTAGE_TOLERANCE:
+        yield f"advantage: {advantage} is not {expected:.6g}, which reward, mean and std of the group give"
+
+
+def _expected_advantage(reward: float, group: Row) -> float | None:
+    """By the group's mean, std and size; None where the block does not say enough."""
+    mean, std, scored = group.get("mean"), group.get("std"), group.get("scored")
+    if mean is None or not scored or scored < 2:
+        return None
+    if group.get("normalisation") == "loo":
+        return float(reward - (mean * scored - reward) / (scored - 1))
+    if group.get("normalisation") != "grpo" or std is None:
+        return None
+    return 0.0 if std == 0 else float((reward - mean) / (std + group.get("eps", 1e-4)))

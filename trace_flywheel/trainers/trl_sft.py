@@ -12,7 +12,7 @@ from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.records.rows import SftRow
 from trace_flywheel.trainers.chat import ChatMessage, chat_messages, chat_tools, supervised_turns, without_mask
 from trace_flywheel.trainers.layout import Candidate, Layout, Row, dropped_nulls, reward_of, source_keys
-from trace_flywheel.trainers.rules import conversation_faults, target_faults
+from trace_flywheel.trainers.rules import conversation_faults, group_faults, target_faults
 from trace_flywheel.trainers.schema import shape_faults
 
 
@@ -69,6 +69,7 @@ class TrlSft(Layout):
             conversation = row["prompt"] + row["completion"]
             yield from conversation_faults(conversation, row.get("tools") or (), "prompt + completion")
             yield from target_faults(row["completion"], "completion")
+            yield from group_faults(row)
 
 
 def _last_assistant(chat: list[ChatMessage]) -> int:

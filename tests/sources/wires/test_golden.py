@@ -19,7 +19,6 @@ SHAPES = (
     "anthropic_native",
     "arguments",
     "claude_gateway",
-    "gemini",
     "ids_used_again",
     "legacy_function_call",
     "parts",

@@ -9,12 +9,10 @@ from typing import Any
 import msgspec
 
 from trace_flywheel.records.message import Message
-from trace_flywheel.sources.wires import anthropic_messages, gemini, openai_chat, openai_responses
+from trace_flywheel.sources.wires import anthropic_messages, openai_chat, openai_responses
 from trace_flywheel.sources.wires.parts import WireError
 
-CUT = frozenset(
-    {"length", "max_tokens", "model_context_window_exceeded", "incomplete", "max_output_tokens", gemini.CUT}
-)
+CUT = frozenset({"length", "max_tokens", "model_context_window_exceeded", "incomplete", "max_output_tokens"})
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -51,15 +49,12 @@ def answer_of(body: Any) -> Answer | None:
     """The answer in a response body, None where there is no assistant in it."""
     if not isinstance(body, dict):
         return None
-    given = body.get("usage", body.get("usageMetadata"))
-    usage = given if isinstance(given, dict) else None
+    usage = body.get("usage") if isinstance(body.get("usage"), dict) else None
     choices = body.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         inner, reason = choices[0].get("message"), choices[0].get("finish_reason")
     elif isinstance(body.get("message"), dict):
         inner, reason = body["message"], body.get("finish_reason")
-    elif (candidate := gemini.answer_item(body)) is not None:
-        inner, reason = candidate
     elif isinstance(body.get("output"), list):
         return _responses_answer(body, usage)
     elif body.get("content") is not None:

@@ -1,0 +1,1 @@
+"""Generators and measurements. Not part of the package."""

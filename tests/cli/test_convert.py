@@ -1,0 +1,76 @@
+"""`flywheel convert` as a user meets it: output lines, exit codes, nothing written on wrong usage."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trace_flywheel.cli.main import main
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, benchflow_trial) -> Path:
+    for number, reward in enumerate((0.0, 1.0)):
+        benchflow_trial(tmp_path / "jobs" / "2026-11-01", f"t__{number}", reward)
+    return tmp_path / "jobs"
+
+
+def test_the_lines_on_stdout(jobs, tmp_path, capsys):
+    out, manifest = tmp_path / "new" / "rows.jsonl", tmp_path / "m.json"
+    argv = ["convert", str(jobs), "--out", str(out), "--manifest", str(manifest), "--group-advantage", "grpo"]
+    assert main([*argv, "--group-by", "task,agent,model", "--workers", "1"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"Converted 2 row(s) from 2 rollout(s) -> {out}",
+        "Groups (grpo, by task,agent,model): 1; 0 unscored rollout(s) left out of every baseline.",
+        f"Stats: {manifest}",
+    ]
+    document = json.loads(manifest.read_text())
+    assert (document["rollouts_seen"], document["rows_written"], document["rows_with_tool_calls"]) == (2, 2, 2)
+    assert document["rollouts"] == {"in": 2, "converted": 2, "dropped": 0}
+    assert [len(i["sha256"]) for i in document["inputs"]] == [64, 64]
+    assert document["training_signal"]["groups"][0]["members"][1]["advantage"] == pytest.approx(0.70700679)
+
+
+@pytest.mark.parametrize("name", ["prime-sft", "trl-sft", "messages"])
+def test_what_convert_writes_validates(jobs, tmp_path, capsys, name):
+    out = str(tmp_path / "rows.jsonl")
+    assert main(["convert", str(jobs), "--out", out, "--format", name, "--row-mode", "exchange"]) == 0
+    capsys.readouterr()
+    assert main(["validate", out, "--format", name]) == 0
+    assert json.loads(capsys.readouterr().out) == {"format": name, "ok": True, "rows": 4, "rows_with_tool_calls": 4}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--format", "nope"],
+        ["--row-mode", "step"],
+        ["--group-by", "task,task"],
+        ["--group-by", "colour"],
+        ["--min-reward", "nan"],
+        ["--min-reward", "much"],
+        ["--frmat", "prime-sft"],
+    ],
+)
+def test_wrong_usage_exits_2_and_writes_nothing(jobs, tmp_path, wrong, capsys):
+    assert main(["convert", str(jobs), "--out", str(tmp_path / "rows.jsonl"), *wrong]) == 2
+    assert not (tmp_path / "rows.jsonl").exists()
+    assert wrong[0] in capsys.readouterr().err
+
+
+def test_a_failure_is_one_line_and_exits_1(tmp_path, capsys):
+    assert main(["convert", str(tmp_path / "nope"), "--out", str(tmp_path / "rows.jsonl")]) == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "nope" in err
+    assert not (tmp_path / "rows.jsonl").exists()
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from trace_flywheel.cli.main import main; main(['convert', '--help']);"
+        "sys.exit(sum(m in sys.modules for m in ('pandas', 'numpy', 'dagster', 'orjson', 'pydantic_settings')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0

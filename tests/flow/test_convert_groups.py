@@ -1,0 +1,106 @@
+"""Advantages in convert: the published figures, and groups that are withheld whole."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from trace_flywheel.flow.convert import Request, convert
+from trace_flywheel.flow.convert_groups import summary_line
+from trace_flywheel.flow.convert_plan import job_names
+
+BY = ("task", "agent", "model")
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Path:
+    return tmp_path / "jobs"
+
+
+def run(jobs: Path, by=BY, normalisation="grpo", **values):
+    out = jobs.parent / "rows.jsonl"
+    tally = convert(Request((jobs,), out, group_advantage=normalisation, group_by=by, **values), 1)
+    return [orjson.loads(line) for line in out.read_bytes().split(b"\n") if line], tally
+
+
+@pytest.fixture
+def three(jobs, benchflow_trial):
+    """The published group: two tries at 0 that hit their time limit, one that passed, each a job of its own."""
+    benchflow_trial(jobs / "try-1" / "2026-11-01", "t__1", 0.0, error="slow", error_category="timeout")
+    benchflow_trial(jobs / "try-2" / "2026-11-02", "t__2", 1.0)
+    benchflow_trial(jobs / "try-3" / "2026-11-03", "t__3", 0.0, error="slow", error_category="timeout")
+    return jobs
+
+
+def test_grpo_figures_and_the_group_block(three):
+    rows, tally = run(three)
+    assert [r["advantage"] for r in rows] == pytest.approx([-0.5772502865, 1.154500573, -0.5772502865])
+    group = rows[0]["group"]
+    assert group["id"] == "task=t|agent=opencode|model=deepseek/v4"
+    assert (group["rollouts"], group["scored"], group["std_ddof"], group["eps"]) == (3, 3, 1, 1e-4)
+    assert [r["group"].get("error") for r in rows] == ["timeout", None, "timeout"]
+    assert tally.groups[0]["members"][1] == {
+        "rollout": "t__2",
+        "rollout_dir": f"{three}/try-2/2026-11-02/t__2",
+        "reward": 1.0,
+        "advantage": pytest.approx(1.154500573),
+    }
+
+
+def test_loo(three):
+    rows, _ = run(three, normalisation="loo")
+    assert [r["advantage"] for r in rows] == [-0.5, 1.0, -0.5]
+
+
+def test_by_job_each_try_is_alone(three):
+    rows, tally = run(three, by=(*BY, "job"))
+    assert [r["advantage"] for r in rows] == [None, None, None]
+    assert rows[0]["group"]["id"].endswith("|job=try-1/2026-11-01")
+    assert rows[0]["group"]["excluded"] == "single_scored_rollout"
+    assert summary_line(tally.groups, (*BY, "job"), "grpo") == (
+        "Groups (grpo, by task,agent,model,job): 3; 0 unscored rollout(s) left out of every baseline;"
+        " 3 group(s) with one scored rollout (no advantage)."
+    )
+
+
+def test_the_reward_filter_moves_no_baseline(three):
+    rows, _ = run(three, min_reward=0.5)
+    assert [r["advantage"] for r in rows] == pytest.approx([1.154500573])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda trial: (trial / "result.json").write_text('{"task_name": "t"'), "withheld_unreadable"),
+        (lambda trial: (trial / "result.json").unlink(), "withheld_unreadable"),
+        (lambda trial: (trial / "trajectory" / "llm_trajectory.jsonl").write_text(""), "withheld_never_called"),
+        (
+            lambda trial: (trial / "result.json").write_text(
+                '{"task_name": "t", "agent": "opencode", "model": "deepseek/v4", "rewards": {"reward": NaN}}'
+            ),
+            "withheld_unscored",
+        ),
+    ],
+)
+def test_a_lost_member_withholds_its_group_whole(jobs, benchflow_trial, spoil, reason):
+    job = jobs / "2026-11-01"
+    for number, reward in enumerate((0.0, 1.0, 0.5)):
+        trial = benchflow_trial(job, f"t__{number}", reward)
+        benchflow_trial(job, f"u__{number}", reward)
+    spoil(trial)
+    rows, tally = run(jobs)
+    assert [r["task_name"] for r in rows] == ["u", "u", "u"]
+    assert {block["key"]["task"]: block.get("withheld") for block in tally.groups} == {"t": reason, "u": None}
+    assert {d["reason"] for d in tally.drops if d["stage"] == "groups"} == {reason}
+
+
+def test_equal_rewards_give_zero(jobs, benchflow_trial):
+    for number in range(4):
+        benchflow_trial(jobs / "j", f"t__{number}", 0.3)
+    rows, _ = run(jobs)
+    assert [r["advantage"] for r in rows] == [0.0] * 4
+
+
+def test_job_names_are_relative_to_what_all_share():
+    assert job_names([Path("/a/b/j1"), Path("/a/b/j1")]) == {Path("/a/b/j1"): "j1"}
+    assert job_names([Path("/a/b/j1"), Path("/a/c/j1")]) == {Path("/a/b/j1"): "b/j1", Path("/a/c/j1"): "c/j1"}

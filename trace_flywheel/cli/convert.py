@@ -1,0 +1,103 @@
+"""`flywheel convert`: job folders to one trainer file."""
+
+import math
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def convert(
+    jobs: Annotated[list[Path], typer.Argument(metavar="JOB...", help="Job folders, trials, or folders above them.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write; replaced only when it is complete.")],
+    format: Annotated[str, typer.Option("--format", help="prime-sft, trl-sft, messages.")] = "prime-sft",
+    row_mode: Annotated[
+        Literal["trial", "rollout", "exchange"],
+        typer.Option("--row-mode", help="One row per trial (rollout is the same), or per recorded model call."),
+    ] = "trial",
+    context: Annotated[
+        Literal["full", "last-turn"],
+        typer.Option("--context", help="The whole conversation, or BenchFlow's window from the last user turn on."),
+    ] = "full",
+    include_helpers: Annotated[
+        bool, typer.Option("--include-helpers", help="Also title, summary and other helper calls.")
+    ] = False,
+    include_subagents: Annotated[
+        bool, typer.Option("--include-subagents", "--subagent-rows", help="Also sub-agents' conversations, tagged.")
+    ] = False,
+    min_reward: Annotated[float | None, typer.Option("--min-reward", help="Least reward of a row.")] = None,
+    group_advantage: Annotated[
+        Literal["grpo", "loo"] | None, typer.Option("--group-advantage", help="Give each row its group's advantage.")
+    ] = None,
+    group_by: Annotated[
+        str, typer.Option("--group-by", help="Of task, agent, model, job, task_digest, policy_version.")
+    ] = "task,agent,model,job",
+    manifest: Annotated[
+        Path | None, typer.Option("--manifest", help="Counts, settings, input digests and every drop, as JSON.")
+    ] = None,
+    expected_rows: Annotated[int | None, typer.Option("--expected-rows", help="Fail on another number.")] = None,
+    redact: Annotated[bool, typer.Option("--redact/--no-redact", help="Replace secrets and personal data.")] = True,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail at the first rollout that cannot be read.")] = False,
+    require_tool_calls: Annotated[
+        bool, typer.Option("--require-tool-calls", help="Fail where a row calls no tool, or there is no row.")
+    ] = False,
+    workers: Annotated[int, typer.Option("--workers", min=0, help="Processes; 0 means one per core.")] = 0,
+) -> None:
+    from trace_flywheel.flow.convert import Request
+    from trace_flywheel.flow.convert import convert as convert_jobs
+    from trace_flywheel.flow.convert_manifest import write_manifest
+    from trace_flywheel.settings import load_settings
+    from trace_flywheel.sources.reader import ReadOptions
+    from trace_flywheel.trainers.candidates import Choice
+
+    if min_reward is not None and not math.isfinite(min_reward):
+        raise typer.BadParameter("must be a finite number", param_hint="--min-reward")
+    by = _group_keys(group_by)
+    _check_format(format)
+    settings = load_settings()
+    request = Request(
+        paths=tuple(jobs),
+        out=out,
+        format=format,
+        choice=Choice("exchange" if row_mode == "exchange" else "trial", context, include_helpers, include_subagents),
+        min_reward=min_reward,
+        group_advantage=group_advantage,
+        group_by=by,
+        pii=settings.redaction.pii if redact else None,
+        expected_rows=expected_rows,
+        require_tool_calls=require_tool_calls,
+        strict=strict,
+        options=ReadOptions(
+            max_line_bytes=int(settings.ingest.max_line_mb * 1e6),
+            pass_reward=settings.grading.pass_reward,
+            verdict_map=settings.grading.verdict_map,
+        ),
+        eps=settings.groups.eps,
+    )
+    tally = convert_jobs(request, workers or settings.ingest.workers, lambda text: print(text, file=sys.stderr))
+    print(f"Converted {tally.rows} row(s) from {tally.seen} rollout(s) -> {out}")
+    if group_advantage is not None:
+        from trace_flywheel.flow.convert_groups import summary_line
+
+        print(summary_line(tally.groups, by, group_advantage))
+    if manifest is not None:
+        write_manifest(manifest, tally, request)
+        print(f"Stats: {manifest}")
+
+
+def _group_keys(text: str) -> tuple[str, ...]:
+    from trace_flywheel.flow.convert_rollout import GROUP_KEYS
+
+    keys = tuple(part.strip() for part in text.split(","))
+    if len(set(keys)) != len(keys) or not set(keys) <= set(GROUP_KEYS):
+        raise typer.BadParameter(f"distinct names of {', '.join(GROUP_KEYS)}", param_hint="--group-by")
+    return keys
+
+
+def _check_format(name: str) -> None:
+    from trace_flywheel.trainers.registry import layouts
+
+    usable = [layout.NAME for layout in layouts().values() if "sft" in layout.KINDS]
+    if name not in usable:
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(usable)}", param_hint="--format")

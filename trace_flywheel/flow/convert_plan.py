@@ -1,0 +1,112 @@
+"""What a conversion reads: the units of all jobs below the given paths, in trial path order, cut into pieces of work.
+
+Pieces are cut by size alone, never by how many workers there are, and each belongs to one run.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from trace_flywheel.flow.convert_rollout import joined
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.fate import Drop
+from trace_flywheel.sources.discover import RootError, discover, units
+from trace_flywheel.sources.reader import Run, Unit
+
+PIECE_BYTES = 8_000_000
+"""Input of one piece: its rows are held until the writer takes them, in exchange mode about as many bytes again."""
+PIECE_UNITS = 64
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Units of one run that one worker reads in one go."""
+
+    run: Run
+    units: tuple[Unit, ...]
+    base: str
+    """The run's root as the user gave it."""
+    job: str
+    """The job's name in group keys."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    pieces: tuple[Piece, ...]
+    problems: tuple[tuple[str, Drop], ...]
+    """(root as given, what looked like a job there and is none)."""
+    size: int
+    """Bytes to read, about."""
+
+
+def plan_of(paths: Sequence[Path], only: frozenset[Path] | None = None) -> Plan:
+    """The plan for these folders and files; `only` keeps the units at these resolved paths.
+
+    Raises `FlywheelError` for a path that does not exist and where there is no job at all.
+    """
+    try:
+        found = discover(dict(_labelled(paths)))
+    except RootError as error:
+        raise FlywheelError(str(error)) from None
+    given = {_root_of(path): _base_of(path) for path in paths}
+    problems = tuple((given.get(_start_of(problem, given), ""), problem) for problem in found.problems)
+    if not found.runs:
+        text = f"; {problems[0][1].path}: {problems[0][1].evidence.get('text')}" if problems else ""
+        raise FlywheelError(f"{', '.join(map(str, paths))}: no job found here{text}")
+    jobs = job_names([run.path for run in found.runs])
+    listed = [
+        (f"{joined(given[run.root], _below(unit.path, run.root))}/", run, unit)
+        for run in found.runs
+        for unit in units(run)
+        if only is None or unit.path.resolve() in only
+    ]
+    listed.sort(key=lambda item: item[0])
+    pieces = tuple(
+        Piece(run, tuple(some), given[run.root], jobs[run.path]) for run, some in _cut([(r, u) for _, r, u in listed])
+    )
+    return Plan(pieces, problems, sum(unit.size for _, _, unit in listed))
+
+
+def job_names(folders: Sequence[Path]) -> dict[Path, str]:
+    """What each job folder is called in a group key: its name where there is one job, else its path below the
+    folder that all of them share."""
+    distinct = sorted(set(folders))
+    if len(distinct) == 1:
+        return {distinct[0]: distinct[0].name}
+    shared = Path(os.path.commonpath([folder.parent for folder in distinct])) if distinct else Path()
+    return {folder: folder.relative_to(shared).as_posix() for folder in distinct}
+
+
+def _labelled(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
+    names = [path.absolute().name for path in paths]
+    for path, name in zip(paths, names, strict=True):
+        yield (name if names.count(name) == 1 and name else str(path)), path
+
+
+def _root_of(path: Path) -> Path:
+    absolute = Path(path.absolute())
+    return absolute if absolute.is_dir() else absolute.parent
+
+
+def _base_of(path: Path) -> str:
+    return str(path if path.is_dir() else path.parent)
+
+
+def _start_of(problem: Drop, given: dict[Path, str]) -> Path:
+    return next((root for root in given if (root / (problem.path or "")).exists()), Path())
+
+
+def _below(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def _cut(listed: Sequence[tuple[Run, Unit]]) -> Iterator[tuple[Run, list[Unit]]]:
+    held: list[Unit] = []
+    size = 0
+    for position, (run, unit) in enumerate(listed):
+        held.append(unit)
+        size += unit.size
+        last = position + 1 == len(listed) or listed[position + 1][0] is not run
+        if last or size >= PIECE_BYTES or len(held) >= PIECE_UNITS:
+            yield run, held
+            held, size = [], 0

@@ -1,0 +1,187 @@
+"""One rollout on its way through `convert`: what is decided about it, in BenchFlow's order, and the rows it gives.
+
+Order: held out, terminal, reward, a model call that succeeded, then each conversation. The answer is an `Outcome`:
+encoded rows, or why there are none, and always the identity and score that its group needs.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import orjson
+
+from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.trainers.candidates import SUCCESS, Choice, candidates
+from trace_flywheel.trainers.layout import Candidate, Layout, Row
+
+GROUP_KEYS = ("task", "agent", "model", "job", "task_digest", "policy_version")
+DEFAULT_BY = ("task", "agent", "model", "job")
+CONVERT = "convert"
+"""Stage of the decisions that only `convert` takes; the others are those of the ledger."""
+MAX_FAULTS = 5
+"""Faults of one row that the manifest lists; `flywheel validate` finds all of them."""
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What decides about a rollout."""
+
+    choice: Choice
+    min_reward: float | None = None
+    grouped: bool = False
+    """Rows carry advantages: a scored rollout that ended with an error keeps its rows."""
+
+
+class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a rollout, or one of its conversations, gave no row."""
+
+    stage: str
+    reason: str
+    evidence: dict[str, Any] = msgspec.field(default_factory=dict)
+    exchange_index: int | None = None
+
+
+class Outcome(msgspec.Struct):
+    """What became of a rollout. A picklable record: it crosses from the worker to the writer."""
+
+    path: str
+    """Of the trial, as the user would type it."""
+    trace_id: str | None = None
+    run_id: str | None = None
+    key: dict[str, str | None] = msgspec.field(default_factory=dict)
+    """Values of the fields that groups are made by."""
+    reward: float | None = None
+    error: str | None = None
+    unreadable: bool = False
+    never_called: bool = False
+    retried: bool = False
+    source_path: str | None = None
+    sha256: str | None = None
+    exchanges: int = 0
+    failed_exchanges: int = 0
+    helpers: int = 0
+    subagents: int = 0
+    redactions: dict[str, int] = msgspec.field(default_factory=dict)
+    rows: list[bytes] = msgspec.field(default_factory=list)
+    rows_with_calls: int = 0
+    refusal: Refusal | None = None
+    """Why there is no row at all; None for a rollout that was converted."""
+    refused: list[Refusal] = msgspec.field(default_factory=list)
+    """Conversations of a converted rollout that gave no row."""
+
+
+def outcome_of_drop(drop: Drop, base: str) -> Outcome:
+    """What could not be read: nothing but its best-known identity."""
+    return Outcome(
+        path=joined(base, drop.path or ""),
+        trace_id=drop.trace_id,
+        run_id=drop.run_id,
+        key={"task": drop.task_id, "agent": drop.agent, "model": drop.model, "job": drop.job},
+        unreadable=drop.stage is Stage.READ,
+        refusal=Refusal(drop.stage, drop.reason, drop.evidence),
+    )
+
+
+def outcome_of(rollout: Rollout, layout: Layout, rules: Rules, base: str) -> Outcome:
+    """The rollout's rows in the layout, or why it has none."""
+    outcome = identity_of(rollout, base)
+    outcome.refusal = refusal_of(rollout, rules)
+    if outcome.refusal is not None:
+        return outcome
+    for candidate in candidates(rollout, rules.choice):
+        row = layout.candidate_row(rollout, candidate, base)
+        row |= _thread_keys(candidate)
+        faults = list(layout.validate(row))
+        if faults:
+            outcome.refused.append(_refusal_of_row(candidate, faults))
+            continue
+        outcome.rows.append(orjson.dumps(row))
+        outcome.rows_with_calls += any(message.tool_calls for message in candidate.messages)
+    if not outcome.rows:
+        outcome.refusal = outcome.refused.pop(0) if outcome.refused else Refusal(CONVERT, "no_call_of_this_kind")
+    return outcome
+
+
+def identity_of(rollout: Rollout, base: str) -> Outcome:
+    """The outcome before any decision."""
+    source = joined(base, rollout.source.path)
+    folder = source.rpartition("/")[0].removesuffix("/trajectory")
+    told = rollout.metadata or {}
+    calls = [e for e in rollout.exchanges if e.status in (None, SUCCESS)]
+    failed = int(told.get("failed_calls", len(rollout.exchanges) - len(calls)))
+    return Outcome(
+        path=folder if rollout.source.format in ("benchflow", "harbor") else source,
+        trace_id=rollout.trace_id,
+        run_id=rollout.run_id,
+        key={
+            "task": rollout.task_id,
+            "task_digest": rollout.task_digest,
+            "agent": rollout.agent,
+            "model": rollout.model,
+            "policy_version": rollout.policy_version,
+            "job": rollout.job,
+        },
+        reward=rollout.reward,
+        error=rollout.error.category if rollout.error else None,
+        never_called=rollout.never_called,
+        retried=rollout.retried,
+        source_path=source,
+        sha256=rollout.source.sha256,
+        exchanges=int(told.get("calls", len(calls) + failed)),
+        failed_exchanges=failed,
+        helpers=sum(e.purpose not in ("agent", "subagent") for e in calls),
+        subagents=sum(e.purpose == "subagent" for e in calls),
+        redactions=dict(rollout.redactions or {}),
+    )
+
+
+def refusal_of(rollout: Rollout, rules: Rules) -> Refusal | None:
+    """Why the whole rollout gives no rows, in BenchFlow's order of decisions."""
+    unscored_rubric = rollout.scoring is not None and rollout.reward is None
+    if unscored_rubric:
+        return Refusal(CONVERT, "terminal_error", {"text": "the scoring block gives no score"})
+    if rollout.error is not None and not (rules.grouped and rollout.reward is not None):
+        error = rollout.error
+        return Refusal(CONVERT, "terminal_error", {"category": error.category, "by": error.by})
+    if (rollout.metadata or {}).get("partial_trajectory") is True and not rules.grouped:
+        return Refusal(CONVERT, "terminal_error", {"text": "the trajectory is partial"})
+    if rules.min_reward is not None and (rollout.reward is None or rollout.reward < rules.min_reward):
+        return Refusal(CONVERT, "reward", {"reward": rollout.reward, "min_reward": rules.min_reward})
+    if rollout.never_called:
+        failed = (rollout.metadata or {}).get("failed_calls", 0)
+        if failed:
+            return Refusal(CONVERT, "provider_error", {"text": f"all {failed} model call(s) failed"})
+        return Refusal(CONVERT, "no_trajectory", {"text": "no model call was recorded"})
+    return None
+
+
+def _thread_keys(candidate: Candidate) -> Row:
+    if candidate.purpose != "subagent":
+        return {}
+    keys: Row = {"agent_role": "subagent"}
+    if candidate.spawned_by:
+        keys["parent_tool_call_id"] = candidate.spawned_by
+    return keys
+
+
+def _refusal_of_row(candidate: Candidate, faults: list[str]) -> Refusal:
+    messages = candidate.messages
+    if not any(message.role == "assistant" for message in messages):
+        reason = "no_assistant"
+    elif not candidate.tools and any(message.tool_calls for message in messages):
+        reason = "missing_tool_defs"
+    else:
+        reason = "invalid"
+    return Refusal(CONVERT, reason, {"faults": faults[:MAX_FAULTS]}, candidate.exchange_index)
+
+
+def joined(base: str, path: str) -> str:
+    """A path below a root as the user would type it."""
+    return "/".join(part for part in (base.rstrip("/"), path) if part and part != ".")
+
+
+def refusals(outcome: Outcome) -> Iterator[Refusal]:
+    """Everything of the outcome that gave no row."""
+    if outcome.refusal is not None:
+        yield outcome.refusal
+    yield from outcome.refused

@@ -1,0 +1,74 @@
+"""A trainer file checked line by line: strict JSON, the layout's rules, and that no row stands twice.
+
+All faults are told, each with its line; a file is sound when there is none. Rows are streamed; what is kept is a
+digest each, for the duplicates.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+
+from trace_flywheel.records.canonical import canonical_json, sha256_hex
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.sources.jsonl import Fault, read_lines
+from trace_flywheel.trainers.layout import Layout
+
+
+class LineFault(msgspec.Struct, frozen=True):
+    line: int
+    text: str
+
+
+class FileCheck:
+    """Iterate once for `LineFault`s; the counts are complete when the iterator is."""
+
+    def __init__(self, path: Path, layout: Layout, max_line_bytes: int = 64_000_000) -> None:
+        self.path = path
+        self.layout = layout
+        self.max_line_bytes = max_line_bytes
+        self.rows = 0
+        self.rows_with_calls = 0
+
+    def __iter__(self) -> Iterator[LineFault]:
+        if not self.path.is_file():
+            raise FlywheelError(f"{self.path}: no such file; give a JSONL file of trainer rows")
+        path = self.path.resolve()
+        lines = read_lines(path, path.parent, self.max_line_bytes, strict_json)
+        seen: dict[str, int] = {}
+        for line in lines:
+            self.rows += 1
+            if isinstance(line, Fault):
+                if line.line is None:
+                    raise FlywheelError(f"{self.path}: {line.text}")
+                yield LineFault(line.line, f"{line.reason}: {line.text}")
+                continue
+            self.rows_with_calls += has_calls(line.value)
+            for text in self.layout.validate(line.value):
+                yield LineFault(line.number, text)
+            first = seen.setdefault(sha256_hex(canonical_json(line.value)), line.number)
+            if first != line.number:
+                yield LineFault(line.number, f"the same row stands in line {first}")
+        if lines.bom:
+            yield LineFault(1, "the file starts with a byte-order mark, which JSONL readers refuse")
+
+
+def strict_json(data: bytes) -> Any:
+    """A line's value; a NaN or an infinity is named, for the parser only says where it stumbled."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        if any(token in data for token in (b"NaN", b"Infinity")):
+            raise ValueError("NaN and Infinity are no JSON numbers") from None
+        raise
+
+
+def has_calls(row: Any) -> bool:
+    """Whether a message of the row, in any of a layout's lists, calls a tool."""
+    if not isinstance(row, dict):
+        return False
+    lists = (row.get(name) for name in ("messages", "prompt", "completion", "chosen", "rejected"))
+    messages = (message for some in lists if isinstance(some, list) for message in some)
+    return any(isinstance(message, dict) and bool(message.get("tool_calls")) for message in messages)
