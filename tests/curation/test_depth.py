@@ -1,0 +1,184 @@
+import json
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trace_flywheel.curation.depth import (
+    LABELS,
+    DepthModel,
+    Labelled,
+    cross_validate,
+    depth_prompt,
+    evaluate,
+    read_labelled,
+    seed_set,
+    short_label,
+    train,
+    training_set_hash,
+)
+from trace_flywheel.curation.depth_features import COLUMNS, HEAD, asked, features
+from trace_flywheel.records.message import Message
+
+CHALLENGE = Path(__file__).with_name("depth_challenge.jsonl")
+
+
+@pytest.fixture(scope="module")
+def model() -> DepthModel:
+    return train(seed_set())
+
+
+def fixture_rows(path: Path) -> list[Labelled]:
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    return [Labelled(row["prompt"], short_label(row["reasoning_depth"])) for row in rows]
+
+
+def test_seed_set_is_large_balanced_and_distinct() -> None:
+    counts = Counter(row.label for row in seed_set())
+    assert set(counts) == set(LABELS)
+    assert sum(counts.values()) >= 400
+    assert min(counts.values()) > 0.7 * max(counts.values())
+    assert len({row.prompt for row in seed_set()}) == len(seed_set())
+
+
+def test_challenge_set_stands_apart_from_the_seed_set() -> None:
+    assert not {row.prompt for row in read_labelled(CHALLENGE.read_bytes())} & {row.prompt for row in seed_set()}
+
+
+def test_natural_prompts_that_it_never_saw(model: DepthModel) -> None:
+    assert evaluate(model, read_labelled(CHALLENGE.read_bytes())).accuracy >= 0.85
+
+
+def test_cross_validated_on_the_seed_set() -> None:
+    report = cross_validate(seed_set())
+    assert report.accuracy >= 0.85
+    assert report.macro_f1 >= 0.85
+    assert sum(sum(row.values()) for row in report.confusion.values()) == len(seed_set())
+
+
+@pytest.mark.corpus
+def test_upstream_held_out_set(model: DepthModel, shared_dir: Path) -> None:
+    held_out = fixture_rows(shared_dir / "atraj" / "fixtures" / "classifier" / "heldout.jsonl")
+    assert evaluate(model, held_out).accuracy >= 0.97
+
+
+@pytest.mark.corpus
+def test_prompts_of_the_mix_case(model: DepthModel, shared_dir: Path) -> None:
+    case = shared_dir / "conformance" / "graded-cases" / "mix-shrink"
+    expected = json.loads((case / "expected.json").read_text())["mix"]["labels"]
+    rows = json.loads((case / "input" / "runs" / "run-a" / "results.json").read_text())["results"]
+    labels, _ = model.label([row["messages"][0]["content"] for row in rows])
+    assert {row["trace_id"]: label for row, label in zip(rows, labels, strict=True)} == expected
+
+
+@pytest.mark.parametrize(
+    ("prompt", "label"),
+    [
+        ("Which is the largest of all deserts?", "single"),
+        ("Is Turin larger than Genoa?", "comparison"),
+        ("Who is the husband of the woman who wrote Frankenstein?", "multi"),
+        ("Find the failing test, work out why it fails and fix it.", "multi"),
+        ("Write a function that reverses a linked list.", "other"),
+        ("thank you!", "other"),
+        ("PLEASE tell me wich planet is teh biggest", "single"),
+    ],
+)
+def test_guide(model: DepthModel, prompt: str, label: str) -> None:
+    assert model.label([prompt])[0] == [label]
+
+
+def test_order_of_the_training_set_does_not_matter(model: DepthModel, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    model.save(tmp_path / "a")
+    train(reversed(seed_set())).save(tmp_path / "b")
+    for name in ("depth.npz", "depth.json"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_saved_model_labels_as_before(model: DepthModel, tmp_path: Path) -> None:
+    model.save(tmp_path)
+    again = DepthModel.load(tmp_path)
+    prompts = [row.prompt for row in read_labelled(CHALLENGE.read_bytes())]
+    assert again.label(prompts)[0] == model.label(prompts)[0]
+    assert np.array_equal(again.label(prompts)[1], model.label(prompts)[1])
+    info = json.loads((tmp_path / "depth.json").read_text())
+    assert info["labels"] == list(LABELS)
+    assert info["training_set"] == training_set_hash(seed_set())
+    assert set(info["versions"]) == {"numpy", "scikit-learn", "scipy"}
+
+
+def test_model_for_other_features_is_refused(model: DepthModel, tmp_path: Path) -> None:
+    model.save(tmp_path)
+    path = tmp_path / "depth.json"
+    path.write_text(path.read_text().replace('"features": 1', '"features": 0'))
+    with pytest.raises(ValueError, match=r"features 0.*train it again"):
+        DepthModel.load(tmp_path)
+
+
+def test_training_set_hash_follows_prompts_and_labels() -> None:
+    rows = seed_set()
+    changed = (Labelled(rows[0].prompt, "other"), *rows[1:])
+    assert training_set_hash(rows) == training_set_hash(rows[::-1]) != training_set_hash(changed)
+
+
+def test_prompt_with_two_labels_is_refused() -> None:
+    with pytest.raises(ValueError, match="two labels, other and single, for the prompt"):
+        train([*seed_set(), Labelled("Where is it?", "single"), Labelled("where  IS it?", "other")])
+
+
+def test_class_without_prompts_is_refused() -> None:
+    with pytest.raises(ValueError, match="no prompt is labelled comparison"):
+        train(row for row in seed_set() if row.label != "comparison")
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [(b'{"prompt": "x"}', "label"), (b"{", "line 2"), (b'{"prompt": "x", "label": "deep"}', "no depth label")],
+)
+def test_bad_line_of_labelled_data_is_named(line: bytes, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        read_labelled(b'{"prompt": "a", "label": "single-hop"}\n' + line)
+
+
+def test_no_prompts_no_labels(model: DepthModel) -> None:
+    labels, confidence = model.label([])
+    assert (labels, confidence.tolist()) == ([], [])
+
+
+@given(st.lists(st.text(max_size=200), max_size=5))
+@settings(max_examples=50)
+def test_any_text_has_a_row_and_a_label(model: DepthModel, prompts: list[str]) -> None:
+    assert features(prompts).shape == (len(prompts), COLUMNS)
+    labels, confidence = model.label(prompts)
+    assert set(labels) <= set(LABELS)
+    assert all(0.25 <= value <= 1 for value in confidence)
+    assert [model.label([p])[0][0] for p in prompts] == labels  # a prompt's label does not depend on its neighbours
+
+
+def test_what_is_asked_is_told_from_what_it_is_about() -> None:
+    passage = "Anna ran the club. Jim kept the books and then left for Rome, where he met Li. " * 3
+    assert asked(f"Context: {passage}\n\nQuestion: who kept the books?") == "Question: who kept the books?"
+    assert asked(f"Translate this to German: {passage}") == "Translate this to German:"
+    assert asked(f'From the text below, who left? "{passage}"') == 'From the text below, who left?  "…" '
+    assert "def" not in asked("What does it print?\n```python\ndef f(): pass\n```")
+    assert len(asked("word " * 5000)) <= HEAD + 1
+
+
+def test_task_of_a_rollout_is_its_first_user_turn() -> None:
+    messages = [Message("system", "s"), Message("user", " "), Message("user", "the task"), Message("user", "more")]
+    assert depth_prompt(messages) == "the task"
+    assert depth_prompt([Message("assistant", "x")]) == ""
+
+
+@pytest.mark.slow
+def test_rate(model: DepthModel) -> None:
+    """5,000 prompts of 300 characters a second on one core; a fifth of that here, whatever else the machine does."""
+    prompts = [(row.prompt * 9)[:300] for row in seed_set()]
+    start = time.process_time()
+    model.label(prompts)
+    assert len(prompts) / (time.process_time() - start) > 1000

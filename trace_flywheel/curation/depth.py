@@ -1,0 +1,188 @@
+"""Depth of a prompt: what answering it takes, as one of four classes.
+
+single: one look-up, fact or call. multi: steps of which a later one needs an earlier one's result. comparison: rivals
+are weighed. other: no look-up or reasoning about the world (greeting, rewriting, creative writing, code from scratch).
+A logistic regression over cues and n-grams (`depth_features`) decides. Training is deterministic whatever the order
+of the rows; a model is plain numbers (npz) and JSON, and says what it was trained on.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import scipy
+import sklearn
+
+from trace_flywheel.curation.depth_features import COLUMNS, FEATURES_VERSION, features
+from trace_flywheel.records.canonical import content_id, folded, sha256_hex
+from trace_flywheel.records.message import Message, text_of
+
+LABELS = ("single", "multi", "comparison", "other")
+_SPELLINGS = {**{name: name for name in LABELS}, "single-hop": "single", "multi-hop": "multi"}
+_INVERSE_REGULARISATION = 3.0
+"""Of the logistic regression; best of 1, 3, 10 by cross-validation on the seed set."""
+_MIN_ROWS = 2
+"""Training prompts that an n-gram stands in before it gets a weight: one prompt's own words teach nothing."""
+_FOLDS = 5
+
+
+class Labelled(msgspec.Struct, frozen=True, order=True):
+    """A prompt and its label, short (`single`) or as in the guide (`single-hop`)."""
+
+    prompt: str
+    label: str
+
+
+@dataclass(frozen=True)
+class DepthReport:
+    """How a model's labels agree with given ones. `confusion[true][predicted]` counts prompts."""
+
+    accuracy: float
+    macro_f1: float
+    confusion: dict[str, dict[str, int]]
+
+
+def short_label(label: str) -> str:
+    """The class of `mix.target` for a label in either spelling; `ValueError` for any other text."""
+    try:
+        return _SPELLINGS[label.strip().lower()]
+    except KeyError:
+        raise ValueError(f"{label!r} is no depth label; known: {', '.join(_SPELLINGS)}") from None
+
+
+def seed_set() -> tuple[Labelled, ...]:
+    """The labelled prompts that come with the package."""
+    return read_labelled((files("trace_flywheel.curation") / "depth_seed.jsonl").read_bytes())
+
+
+def read_labelled(data: bytes) -> tuple[Labelled, ...]:
+    """Labelled prompts from JSON lines `{"prompt", "label"}`; `ValueError` names the line that is none."""
+    rows = []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            try:
+                row = msgspec.json.decode(line, type=Labelled)
+                rows.append(Labelled(row.prompt, short_label(row.label)))
+            except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+                raise ValueError(f"line {number}: {error}") from None
+    return tuple(rows)
+
+
+def depth_prompt(messages: Sequence[Message]) -> str:
+    """The text whose depth is a rollout's: its first user turn with text, the task. Empty where there is none."""
+    return next((text for m in messages if m.role == "user" and (text := text_of(m.content)).strip()), "")
+
+
+class DepthModel:
+    """Weights of a trained classifier. `info` is what `depth.json` holds: labels, training set, versions."""
+
+    def __init__(self, columns: np.ndarray, weights: np.ndarray, bias: np.ndarray, info: dict[str, Any]) -> None:
+        self._columns, self._compact, self._bias = columns, weights, bias
+        self._weights = np.zeros((COLUMNS, len(LABELS)), dtype=np.float32)
+        self._weights[columns] = weights
+        self.info = info
+
+    def label(self, prompts: Sequence[str]) -> tuple[list[str], np.ndarray]:
+        """The class of each prompt and the probability that the model gives it, float64 in (0, 1]."""
+        logits = np.asarray(features(prompts) @ self._weights, dtype=np.float64) + self._bias
+        odds = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
+        chances = odds / odds.sum(axis=1, keepdims=True)
+        best = chances.argmax(axis=1)
+        return [LABELS[i] for i in best], chances[np.arange(len(best)), best]
+
+    def save(self, folder: Path) -> None:
+        """Write `depth.npz` and `depth.json`. The same training set gives the same bytes."""
+        np.savez(folder / "depth.npz", columns=self._columns, weights=self._compact, bias=self._bias)
+        (folder / "depth.json").write_bytes(msgspec.json.format(msgspec.json.encode(self.info, order="sorted")) + b"\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> "DepthModel":
+        """A saved model; `ValueError` where it was made for other features than this version's."""
+        info = msgspec.json.decode((folder / "depth.json").read_bytes())
+        if info["features"] != FEATURES_VERSION:
+            raise ValueError(
+                f"{folder}: the classifier was trained for features {info['features']}, this version has "
+                f"{FEATURES_VERSION}: train it again"
+            )
+        with np.load(folder / "depth.npz", allow_pickle=False) as arrays:
+            return cls(arrays["columns"], arrays["weights"], arrays["bias"], info)
+
+
+def train(labelled: Iterable[Labelled]) -> DepthModel:
+    """Fit the classifier. Prompts that say the same twice count once.
+
+    Raises `ValueError` where a prompt has two labels or a class has no prompt.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # has no types
+
+    rows = _distinct(labelled)
+    matrix = features([row.prompt for row in rows])
+    columns = np.flatnonzero(np.bincount(matrix.indices, minlength=COLUMNS) >= _MIN_ROWS)
+    labels = np.array([LABELS.index(row.label) for row in rows])
+    with threadpool_limits(1):  # sums in one order, the same bytes on any number of cores
+        fitted = LogisticRegression(C=_INVERSE_REGULARISATION, max_iter=1000, class_weight="balanced").fit(
+            matrix[:, columns], labels
+        )
+    info = {
+        "labels": LABELS,
+        "training_set": training_set_hash(rows),
+        "rows": len(rows),
+        "features": FEATURES_VERSION,
+        "versions": {"numpy": np.__version__, "scikit-learn": sklearn.__version__, "scipy": scipy.__version__},
+    }
+    return DepthModel(columns, fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32), info)
+
+
+def training_set_hash(labelled: Iterable[Labelled]) -> str:
+    """Changes when a prompt or a label does, not with their order: when a model has to be trained again."""
+    return content_id([[row.prompt, row.label] for row in sorted(labelled)])
+
+
+def evaluate(model: DepthModel, labelled: Sequence[Labelled]) -> DepthReport:
+    """The model's labels against given ones, which it should not have been trained on."""
+    predicted, _ = model.label([row.prompt for row in labelled])
+    return _report([short_label(row.label) for row in labelled], predicted)
+
+
+def cross_validate(labelled: Iterable[Labelled]) -> DepthReport:
+    """Every prompt labelled by a model that was trained without its fifth of the set; fifths by content hash."""
+    rows = _distinct(labelled)
+    fold = np.array([int(sha256_hex(folded(row.prompt).encode())[:8], 16) % _FOLDS for row in rows])
+    truth, predicted = [], []
+    for held_out in range(_FOLDS):
+        model = train(row for row, f in zip(rows, fold, strict=True) if f != held_out)
+        tested = [row for row, f in zip(rows, fold, strict=True) if f == held_out]
+        truth += [row.label for row in tested]
+        predicted += model.label([row.prompt for row in tested])[0]
+    return _report(truth, predicted)
+
+
+def _distinct(labelled: Iterable[Labelled]) -> list[Labelled]:
+    by_text: dict[str, Labelled] = {}
+    for row in sorted(Labelled(row.prompt, short_label(row.label)) for row in labelled):
+        known = by_text.setdefault(folded(row.prompt), row)
+        if known.label != row.label:
+            names = " and ".join(sorted((known.label, row.label)))
+            raise ValueError(f"two labels, {names}, for the prompt {row.prompt[:80]!r}")
+    missing = set(LABELS) - {row.label for row in by_text.values()}
+    if missing:
+        raise ValueError(f"no prompt is labelled {', '.join(sorted(missing))}")
+    return list(by_text.values())
+
+
+def _report(truth: Sequence[str], predicted: Sequence[str]) -> DepthReport:
+    confusion = {true: dict.fromkeys(LABELS, 0) for true in LABELS}
+    for true, guess in zip(truth, predicted, strict=True):
+        confusion[true][guess] += 1
+    scores = []
+    for name in LABELS:
+        either = sum(confusion[name].values()) + sum(row[name] for row in confusion.values())
+        if either:
+            scores.append(2 * confusion[name][name] / either)
+    right = sum(confusion[name][name] for name in LABELS)
+    return DepthReport(right / max(1, len(truth)), sum(scores) / max(1, len(scores)), confusion)

@@ -1,0 +1,94 @@
+"""Cues of a prompt's depth: word lists in the languages people ask in, and what the prompt looks like.
+
+n-grams learn the words of the seed set; cues carry over to words that it does not have. Every cue is a count, damped
+by log(1 + n). Lists are by meaning and hold inflected forms; CJK and Korean cues are substrings, as words there have no
+blanks around them.
+"""
+
+import re
+import tomllib
+from importlib.resources import files
+
+import numpy as np
+
+_CUES = tomllib.loads((files("trace_flywheel.curation") / "depth_cues.toml").read_text("utf-8"))
+_LISTS: dict[str, str] = _CUES["words"]
+_SUBSTRINGS: dict[str, list[str]] = _CUES["pieces"]
+_OPENERS = frozenset(_LISTS.pop("openers").split())
+_OF = frozenset(_LISTS.pop("of").split())
+_KINDS = {name: i for i, name in enumerate(_LISTS)}
+_BY_WORD: dict[str, list[int]] = {}
+for _name, _words in _LISTS.items():
+    for _word in sorted(set(_words.split())):
+        _BY_WORD.setdefault(_word, []).append(_KINDS[_name])
+_BY_PIECE = [(_KINDS[name], piece) for name, pieces in _SUBSTRINGS.items() for piece in pieces]
+
+_WORD = re.compile(r"\w+(?:['’]\w+)?")
+_RIVALS = re.compile(
+    r"\b([A-Z0-9][\w.+#-]*)(?: [\w.+#-]+){0,3},? (?:or|and|vs\.?|versus|oder|und|o|y|ou|et|или|и|e) "
+    r"(?:[\w.+#-]+ ){0,2}[A-Z0-9]"
+)
+_LABELLED = re.compile(
+    r"\b(\w+) (?:A|1|one)\b.*\b\1 (?:B|2|two)\b|\(1\).*\(2\)|\bA:.*\bB:|v1\b.*\bv2\b", re.IGNORECASE | re.DOTALL
+)
+_FIRST = ("ask", "yes_no", "agent", "make", "greet", "command", "want", "self")
+_SHAPE = (
+    "question", "questions", "code", "quoted", "lines", "colon", "digits", "possessive", "of", "chars", "words", "few",
+    "rivals", "or_question", "or_prefer", "than_comparative", "two_asks", "relation_ask", "relation_place",
+    "two_relations", "agent_steps", "agent_sequence", "superlative_alone", "make_piece", "commas",
+    "labelled_pair", "digits_ask", "which_comparative", "command_only", "you_ask", "self_no_ask", "no_ask",
+)  # fmt: skip
+NAMES = (*_LISTS, *(f"first_{name}" for name in _FIRST), *_SHAPE)
+"""What each column counts."""
+
+
+def cues(text: str) -> np.ndarray:
+    """The cues of a prompt (or its first kilobyte), float32, in the order of `NAMES`."""
+    words = _WORD.findall(text.lower())
+    counts = [0] * len(_KINDS)
+    for word in words:
+        for kind in _BY_WORD.get(word.replace("’", "'"), ()):
+            counts[kind] += 1
+    if not text.isascii():
+        for kind, piece in _BY_PIECE:
+            counts[kind] += piece in text
+    n = dict(zip(_KINDS, counts, strict=True))
+    first = next((_BY_WORD.get(word, ()) for word in words if word not in _OPENERS), ())
+    asks = text.count("?") + text.count("？") + text.count("؟")
+    alternatives = n["or"] + n["versus"] > 0
+    shape = (
+        asks > 0,
+        asks,
+        "```" in text or "`" in text or "):" in text or "};" in text,
+        text.count('"') + text.count("“") + text.count("„") + text.count("«") >= 1,
+        text.count("\n"),
+        ":" in text,
+        sum(word.isdigit() for word in words),
+        text.count("'s ") + text.count("’s "),
+        sum(word in _OF for word in words),
+        len(text) / 20,
+        len(words) / 4,
+        len(words) <= 3,
+        len(_RIVALS.findall(text)),
+        n["or"] > 0 and (asks > 0 or n["ask"] > 0 or n["yes_no"] > 0),
+        n["or"] > 0 and n["prefer"] + n["comparative"] > 0,
+        n["than"] > 0 and n["comparative"] > 0,
+        n["ask"] >= 2,
+        n["relation"] > 0 and n["ask"] > 0,
+        n["relation"] > 0 and n["place"] > 0,
+        n["relation"] >= 2,
+        n["agent"] >= 2,
+        n["agent"] > 0 and n["sequence"] > 0,
+        n["superlative"] > 0 and not alternatives,
+        n["make"] > 0 and n["piece"] > 0,
+        text.count(","),
+        _LABELLED.search(text) is not None,
+        n["ask"] > 0 and sum(any(c.isdigit() for c in word) for word in words) >= 2,
+        n["comparative"] > 0 and n["superlative"] == 0 and n["ask"] + n["yes_no"] > 0,
+        n["command"] > 0 and n["sequence"] == 0 and len(words) <= 8,
+        n["you"] > 0 and asks > 0 and len(words) <= 8,
+        n["self"] > 0 and n["want"] + n["ask"] == 0 and asks == 0,
+        n["ask"] + n["yes_no"] + n["want"] == 0 and asks == 0,
+    )
+    starts = [_KINDS[name] in first for name in _FIRST]
+    return np.log1p(np.array([*counts, *starts, *shape], dtype=np.float32))
