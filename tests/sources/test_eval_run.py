@@ -129,6 +129,12 @@ def test_a_torn_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     assert [first.trace_id, last.trace_id] == ["t1", "t2"]
 
 
+def test_a_torn_last_line_says_so(tmp_path: Path) -> None:
+    torn = read(layout(tmp_path, json.dumps(ROWS[0]) + "\n" + '{"trace_id": "to'))[-1]
+    assert isinstance(torn, Drop)
+    assert (torn.evidence["line"], torn.evidence["torn"]) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("bad", "says"),
     [

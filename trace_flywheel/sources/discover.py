@@ -22,7 +22,7 @@ from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.sources import registry
-from trace_flywheel.sources.reader import Folder, Reader, ReadOptions, Run, Unit, listed
+from trace_flywheel.sources.reader import Folder, Reader, ReadOptions, Run, Unit, dropped, listed
 
 Roots = Iterable[Path] | Mapping[str, Path]
 
@@ -104,10 +104,9 @@ def read_unit(run: Run, unit: Unit, options: ReadOptions) -> Iterator[Rollout | 
         yield from registry.reader(run.format).read(run, unit, options)
     # The one fail-closed boundary of reading: one broken unit must not take a run of thousands with it.
     except Exception as error:
-        text = f"{type(error).__name__}: {error}"
-        yield Drop(
-            Stage.READ, "unreadable_file", {"text": text}, run_id=run.run_id, job=run.path.name, path=unit.relative
-        )
+        # An operating system's error spells the path, which names machines and users: its words suffice.
+        said = error.strerror if isinstance(error, OSError) else error
+        yield dropped(run, unit, "unreadable_file", {"text": f"{type(error).__name__}: {said}"})
 
 
 def state(run: Run) -> RunState:

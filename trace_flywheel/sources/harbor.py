@@ -67,8 +67,11 @@ class HarborReader:
         known = result.value if isinstance(result, Document) and isinstance(result.value, dict) else {}
         identity = _identity(run, unit, known)
         if isinstance(result, Fault):
-            reason = result.reason if (unit.path / RESULT).is_file() else "missing_result"
-            yield dropped(run, unit, reason, result.evidence(), **identity)
+            if (unit.path / RESULT).exists():
+                yield dropped(run, unit, result.reason, result.evidence(), **identity)
+            else:
+                text = f"no {RESULT}: the trial was killed, or still runs"
+                yield dropped(run, unit, "missing_result", {"text": text}, **identity)
             return
         if not isinstance(known.get("trial_name"), str):
             yield dropped(run, unit, "unknown_shape", {"text": "a result without trial_name"}, **identity)

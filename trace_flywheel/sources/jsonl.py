@@ -38,7 +38,8 @@ class Fault(msgspec.Struct, frozen=True):
 
     def evidence(self) -> dict[str, Any]:
         """What a Drop says about it."""
-        return {"text": self.text} if self.line is None else {"line": self.line, "text": self.text}
+        place = {} if self.line is None else {"line": self.line}
+        return {**place, "text": self.text, **({"torn": True} if self.torn else {})}
 
 
 class Line(msgspec.Struct, frozen=True):
