@@ -5,6 +5,7 @@ ids and logprobs of earlier turns exist only in the responses of their own calls
 of the history that repeats it: the turn behind the call's request, with the same calls or the same text.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -104,12 +105,11 @@ def _lay_over(history: History, main: Thread, answers: Sequence[Answer | None]) 
     turns: dict[int, int] = {}
     ordinals = [i for i, (_, message) in enumerate(history) if message.role == "assistant"]
     starts = [history[i][0] for i in ordinals]
-    following = 0
     for number, (member, answer) in enumerate(zip(main.members[:-1], answers[:-1], strict=True)):
         if answer is None or not member.extends:
             continue
         begins = member.items - member.lead + main.last.lead
-        following = next((k for k, start in enumerate(starts) if start >= begins), len(starts))
+        following = bisect_left(starts, begins)
         if following == len(starts) or not _same_turn(history[ordinals[following]][1], answer.message):
             continue
         at = ordinals[following]

@@ -13,8 +13,10 @@ import msgspec
 import orjson
 
 from trace_flywheel.sources.jsonl import Fault, decode_json, read_lines
+from trace_flywheel.sources.wires import gemini
 
 ABSENT = msgspec.Raw(b"")
+PASSED_THROUGH = "pass_through_endpoint"
 
 
 class Body(msgspec.Struct):
@@ -45,6 +47,7 @@ class Response(msgspec.Struct):
 
 class Metadata(msgspec.Struct):
     call_purpose: Any = None
+    call_type: Any = None
     token_capture: msgspec.Raw = ABSENT
 
 
@@ -128,7 +131,10 @@ def read_capture(path: Path, root: Path, max_line_bytes: int) -> Capture | Fault
             capture.torn_line = line.line
             continue
         record: Record = line.value
-        call = _call(record, capture.records, line.number)
+        try:
+            call = _call(record, capture.records, line.number)
+        except RawFaultError as error:
+            return error.fault
         capture.records += 1
         if call is None or call.status != 200:
             capture.failed += 1
@@ -156,6 +162,8 @@ def _call(record: Record, index: int, line: int) -> Call | None:
         return None
     status = response.status_code if response is not None else None
     metadata = record.metadata
+    if metadata is not None and metadata.call_type == PASSED_THROUGH:
+        _unwrap(request.body, line)
     purpose = metadata.call_purpose if metadata is not None else None
     return Call(
         index=index,
@@ -166,6 +174,13 @@ def _call(record: Record, index: int, line: int) -> Call | None:
         purpose=purpose if isinstance(purpose, str) else None,
         token_capture=metadata.token_capture if metadata is not None else ABSENT,
     )
+
+
+def _unwrap(body: Body, line: int) -> None:
+    """A native request inside one message becomes the conversation that it holds."""
+    chat = gemini.unwrapped(parsed(body.messages, line))
+    if chat is not None:
+        body.messages, body.tools = (msgspec.Raw(orjson.dumps(chat[name])) for name in ("messages", "tools"))
 
 
 def _decode(data: bytes) -> Record:

@@ -91,7 +91,8 @@ def test_no_call_argument_or_result_is_lost(wire: Any, is_chat: bool, turns: Tur
 
 @given(turns=turns)
 def test_dialects_agree(turns: Turns) -> None:
-    said = [(text or "-", calls) for text, calls in turns]
+    # A turn without calls ends a run, so between turns there are results.
+    said = [(text or "-", calls or [("bash", {}, "")]) for text, calls in turns]
     as_chat = pair([m for _, m in history_of(chat(said), None, None, True)]).messages
     as_blocks = pair([m for _, m in history_of(anthropic(said), None, None, True)]).messages
     assert [(m.role, m.content, told((m,))) for m in as_chat] == [(m.role, m.content, told((m,))) for m in as_blocks]
@@ -133,6 +134,45 @@ def test_a_body_without_an_assistant_is_no_answer(body: Any) -> None:
 def test_what_is_no_conversation_says_so(items: Any, is_chat: bool) -> None:
     with pytest.raises(WireError):
         history_of(items, None, None, is_chat)
+
+
+def function(call_id: str) -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+
+
+def shape(items: list[Any]) -> list[tuple[str, list[str], Any]]:
+    paired = pair([m for _, m in history_of(items, None, None, True)])
+    return [(m.role, [c.id for c in m.tool_calls], m.content) for m in paired.messages]
+
+
+def test_parallel_calls_written_down_one_by_one_are_one_turn() -> None:
+    items = [
+        {"role": "assistant", "content": "both", "tool_calls": [function("a")]},
+        {"role": "assistant", "content": None, "tool_calls": [function("b")]},
+        {"role": "tool", "tool_call_id": "b", "content": "B"},
+        {"role": "tool", "tool_call_id": "a", "content": "A"},
+    ]
+    assert shape(items) == [("assistant", ["a", "b"], "both"), ("tool", [], "A"), ("tool", [], "B")]
+
+
+def test_an_unanswered_call_is_not_joined_with_the_next_turn() -> None:
+    items = [
+        {"role": "assistant", "content": None, "tool_calls": [function("a")]},
+        {"role": "assistant", "content": None, "tool_calls": [function("b")]},
+        {"role": "tool", "tool_call_id": "b", "content": "B"},
+        {"role": "assistant", "content": "one"},
+        {"role": "assistant", "content": "two"},
+    ]
+    assert [ids for role, ids, _ in shape(items) if role == "assistant"] == [["a"], ["b"], [], []]
+
+
+def test_neighbouring_assistant_blocks_are_one_turn() -> None:
+    items = [
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "I look."}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "Read", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "A"}]},
+    ]
+    assert shape(items) == [("assistant", ["a"], "I look."), ("tool", [], "A")]
 
 
 def test_a_string_input_is_one_user_message() -> None:

@@ -19,6 +19,7 @@ SHAPES = (
     "anthropic_native",
     "arguments",
     "claude_gateway",
+    "gemini",
     "ids_used_again",
     "legacy_function_call",
     "parts",

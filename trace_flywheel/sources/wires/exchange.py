@@ -9,10 +9,12 @@ from typing import Any
 import msgspec
 
 from trace_flywheel.records.message import Message
-from trace_flywheel.sources.wires import anthropic_messages, openai_chat, openai_responses
-from trace_flywheel.sources.wires.parts import WireError
+from trace_flywheel.sources.wires import anthropic_messages, gemini, openai_chat, openai_responses
+from trace_flywheel.sources.wires.parts import WireError, folded_parts, joined, part_of
 
-CUT = frozenset({"length", "max_tokens", "model_context_window_exceeded", "incomplete", "max_output_tokens"})
+CUT = frozenset(
+    {"length", "max_tokens", "model_context_window_exceeded", "incomplete", "max_output_tokens", gemini.CUT}
+)
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -42,19 +44,54 @@ def history_of(items: Any, system: Any, instructions: Any, chat: bool) -> list[t
             head += [(index, message) for message in anthropic_messages.message_of(item)]
         else:
             head.append((index, openai_chat.message_of(item)))
-    return head
+    return _whole_turns(head, {index for index, item in enumerate(items) if anthropic_messages.has_blocks(item)})
+
+
+def _whole_turns(history: list[tuple[int, Message]], blocks: set[int]) -> list[tuple[int, Message]]:
+    """One assistant message per turn, where a gateway or client wrote a turn down in pieces.
+
+    Neighbouring pieces are one turn in Anthropic's dialect, where roles alternate; in OpenAI's only when both have
+    calls and a result for the first stands behind the second, for a call may also be left unanswered.
+    """
+    whole: list[tuple[int, Message]] = []
+    for position, (index, message) in enumerate(history):
+        before = whole[-1] if whole else None
+        if before is None or before[1].role != "assistant" or message.role != "assistant":
+            whole.append((index, message))
+            continue
+        later = {m.tool_call_id for _, m in history[position + 1 :]} if message.tool_calls else set()
+        answered_later = any(call.id in later for call in before[1].tool_calls)
+        if before[0] in blocks or index in blocks or answered_later:
+            whole[-1] = (before[0], _joined(before[1], message))
+        else:
+            whole.append((index, message))
+    return whole
+
+
+def _joined(first: Message, second: Message) -> Message:
+    contents = [content for content in (first.content, second.content) if content is not None]
+    parts = [part_of(part) for c in contents for part in (c if isinstance(c, list) else [c])]
+    return msgspec.structs.replace(
+        first,
+        content=folded_parts(parts),
+        reasoning=joined(first.reasoning, second.reasoning),
+        tool_calls=(*first.tool_calls, *second.tool_calls),
+    )
 
 
 def answer_of(body: Any) -> Answer | None:
     """The answer in a response body, None where there is no assistant in it."""
     if not isinstance(body, dict):
         return None
-    usage = body.get("usage") if isinstance(body.get("usage"), dict) else None
+    given = body.get("usage", body.get("usageMetadata"))
+    usage = given if isinstance(given, dict) else None
     choices = body.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         inner, reason = choices[0].get("message"), choices[0].get("finish_reason")
     elif isinstance(body.get("message"), dict):
         inner, reason = body["message"], body.get("finish_reason")
+    elif (candidate := gemini.answer_item(body)) is not None:
+        inner, reason = candidate
     elif isinstance(body.get("output"), list):
         return _responses_answer(body, usage)
     elif body.get("content") is not None:
