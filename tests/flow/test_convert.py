@@ -156,3 +156,11 @@ def test_two_jobs_of_one_name(job, benchflow_trial, tmp_path):
     benchflow_trial(other, "a__1")
     tally = convert(Request((job.parent, other.parent), tmp_path / "x.jsonl"))
     assert tally.rows == 2
+
+
+def test_a_crash_in_a_worker_names_the_trials_and_writes_nothing(job, benchflow_trial, monkeypatch):
+    benchflow_trial(job, "a__1")
+    monkeypatch.setattr("trace_flywheel.flow.convert.outcome_of", lambda *_: 1 / 0)
+    with pytest.raises(FlywheelError, match=r"a__1, …: ZeroDivisionError in .*nothing written"):
+        run(job)
+    assert not (job.parent.parent / "rows.jsonl").exists()

@@ -36,6 +36,14 @@ def convert(
     manifest: Annotated[
         Path | None, typer.Option("--manifest", help="Counts, settings, input digests and every drop, as JSON.")
     ] = None,
+    canonical_selection: Annotated[
+        Path | None,
+        typer.Option("--canonical-selection", help="Convert the trials that this file names."),
+    ] = None,
+    goldens: Annotated[
+        list[Path] | None,
+        typer.Option("--goldens", help="Eval items to hold out, beside those found."),
+    ] = None,
     expected_rows: Annotated[int | None, typer.Option("--expected-rows", help="Fail on another number.")] = None,
     redact: Annotated[bool, typer.Option("--redact/--no-redact", help="Replace secrets and personal data.")] = True,
     strict: Annotated[bool, typer.Option("--strict", help="Fail at the first rollout that cannot be read.")] = False,
@@ -68,6 +76,9 @@ def convert(
         expected_rows=expected_rows,
         require_tool_calls=require_tool_calls,
         strict=strict,
+        selection=canonical_selection,
+        goldens=(*(goldens or ()), *settings.goldens.paths),
+        overlap=settings.goldens.overlap,
         options=ReadOptions(
             max_line_bytes=int(settings.ingest.max_line_mb * 1e6),
             pass_reward=settings.grading.pass_reward,

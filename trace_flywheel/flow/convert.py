@@ -7,7 +7,7 @@ name when it is complete, or never.
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -24,16 +24,23 @@ from trace_flywheel.flow.convert_rollout import (
     Outcome,
     Refusal,
     Rules,
+    joined,
     outcome_of,
     outcome_of_drop,
+    refused,
 )
-from trace_flywheel.flow.pool import ordered_map, worker_count
+from trace_flywheel.flow.convert_selection import selected_trials
+from trace_flywheel.flow.workers import Crash, run_tasks, worker_count
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.records.golden import Golden
+from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.discover import read_unit
-from trace_flywheel.sources.reader import ReadOptions
+from trace_flywheel.sources.goldens import goldens_above
+from trace_flywheel.sources.reader import ReadOptions, Run
 from trace_flywheel.trainers.candidates import Choice
+from trace_flywheel.trainers.layout import Layout
 from trace_flywheel.trainers.registry import layout
 
 Normalisation = Literal["grpo", "loo"]
@@ -55,18 +62,29 @@ class Request(msgspec.Struct, frozen=True):
     expected_rows: int | None = None
     require_tool_calls: bool = False
     strict: bool = False
+    selection: Path | None = None
+    """A file that names the trials that take part (`convert_selection`)."""
+    goldens: tuple[Path, ...] = ()
+    """Golden files beside those found in an eval layout."""
+    overlap: float = 0.5
+    """Share of a golden statement's n-grams from which a rollout is held out."""
     options: ReadOptions = ReadOptions()
     eps: float = 1e-4
 
 
-class Task(msgspec.Struct, frozen=True):
-    """A piece with all that a worker needs to convert it."""
+class Job(msgspec.Struct, frozen=True):
+    """What every worker needs beside its piece."""
 
-    piece: Piece
     format: str
     rules: Rules
     pii: str | None
     options: ReadOptions
+    goldens: tuple[Golden, ...] = ()
+    overlap: float = 0.5
+
+
+PATIENCE = 1.0
+"""Seconds of work in this process before others help: a worker is ready after about half of one."""
 
 
 def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) -> Tally:
@@ -75,30 +93,81 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
     Raises `FlywheelError`, with nothing written, for unusable paths, a row count or missing tool calls that the
     request does not allow, and with `strict` for the first rollout that cannot be read.
     """
-    _check_output(request)
-    plan = plan_of(request.paths)
-    if request.pii is not None:
-        redactor(request.pii)  # compiled once here, inherited by forked workers
+    check_output(request)
+    if request.selection is None:
+        plan = plan_of(request.paths)
+    else:
+        plan = plan_of(selected_trials(request.selection), as_given=True)
     tally = Tally(request.format)
-    rules = Rules(request.choice, request.min_reward, request.group_advantage is not None)
-    wants_calls = request.choice.row_mode == "exchange" or request.choice.helpers or request.choice.subagents
-    options = msgspec.structs.replace(request.options, exchanges=wants_calls)
-    tasks = (Task(piece, request.format, rules, request.pii, options) for piece in plan.pieces)
+    choice = request.choice
+    wants_calls = choice.row_mode == "exchange" or choice.helpers or choice.subagents
+    job = Job(
+        request.format,
+        Rules(choice, request.min_reward, request.group_advantage is not None),
+        request.pii,
+        msgspec.structs.replace(request.options, exchanges=wants_calls),
+        _goldens(request, plan.runs),
+        request.overlap,
+    )
     with replaced(request.out) as file:
         problems = (outcome_of_drop(drop, base) for base, drop in plan.problems)
-        converted = chain.from_iterable(ordered_map(run, tasks, worker_count(workers)))
-        outcomes = _watched(chain(problems, converted), request.strict, warn)
+        outcomes = _watched(chain(problems, _converted(plan.pieces, job, workers)), request.strict, warn)
         if request.group_advantage is None:
             for outcome in outcomes:
                 file.writelines(row + b"\n" for row in outcome.rows)
                 tally.add(outcome)
         else:
             _write_grouped(outcomes, file, request, request.group_advantage, tally)
-        _check_rows(request, tally)
+        check_rows(request, tally)
     return tally
 
 
-def _check_output(request: Request) -> None:
+def _goldens(request: Request, runs: Sequence[Run]) -> tuple[Golden, ...]:
+    paths = (*request.goldens, *(path for run in runs for path in goldens_above(run)))
+    if not paths:
+        return ()
+    # numbers and tables are imported for goldens alone
+    from trace_flywheel.flow.convert_holdout import goldens_for
+
+    return goldens_for(paths, request.pii)
+
+
+def _converted(pieces: Sequence[Piece], job: Job, workers: int) -> Iterator[Outcome]:
+    done = run_tasks(run, job, pieces, worker_count(workers), PATIENCE)
+    for piece, outcomes in zip(pieces, done, strict=True):
+        if isinstance(outcomes, Crash):
+            paths = ", ".join(joined(piece.base, unit.relative) for unit in piece.units[:3])
+            raise FlywheelError(f"{paths}, …: {outcomes.reason}; nothing written, try --workers 1")
+        yield from outcomes
+
+
+def run(job: Job, piece: Piece) -> list[Outcome]:
+    """Convert one piece; the work of a worker process."""
+    target = layout(job.format)
+    outcomes = []
+    for unit, name in zip(piece.units, piece.jobs, strict=True):
+        for read in read_unit(piece.run, unit, job.options):
+            outcome = _outcome(read, job, target, piece.base)
+            outcome.key["job"] = name
+            outcomes.append(outcome)
+    return outcomes
+
+
+def _outcome(read: Rollout | Drop, job: Job, target: Layout, base: str) -> Outcome:
+    if isinstance(read, Drop):
+        return outcome_of_drop(read, base)
+    safe = read if job.pii is None else redactor(job.pii).redact(read)
+    if isinstance(safe, Drop):
+        return refused(read, safe, base)
+    if job.goldens:
+        from trace_flywheel.flow.convert_holdout import golden_of
+
+        if held := golden_of(safe, job.goldens, job.overlap):
+            return refused(safe, held, base)
+    return outcome_of(safe, target, job.rules, base)
+
+
+def check_output(request: Request) -> None:
     if request.out.is_dir():
         raise FlywheelError(f"{request.out}: is a folder; give --out the name of a file")
     resolved = request.out.resolve()
@@ -150,28 +219,10 @@ def _write_grouped(
             tally.add(outcome)
 
 
-def _check_rows(request: Request, tally: Tally) -> None:
+def check_rows(request: Request, tally: Tally) -> None:
     if request.expected_rows is not None and tally.rows != request.expected_rows:
         raise FlywheelError(f"row count {tally.rows} != expected {request.expected_rows}; nothing written")
     if request.require_tool_calls and (tally.rows_with_calls < tally.rows or not tally.rows):
         raise FlywheelError(
             f"not all trainer rows contain tool calls: {tally.rows_with_calls} / {tally.rows}; nothing written"
         )
-
-
-def run(task: Task) -> list[Outcome]:
-    """Convert one piece; the work of a worker process."""
-    target = layout(task.format)
-    outcomes = []
-    for unit in task.piece.units:
-        for read in read_unit(task.piece.run, unit, task.options):
-            found = read if task.pii is None or isinstance(read, Drop) else redactor(task.pii).redact(read)
-            if isinstance(found, Drop):
-                outcome = outcome_of_drop(found, task.piece.base)
-                if not isinstance(read, Drop):
-                    outcome.reward = read.reward
-            else:
-                outcome = outcome_of(found, target, task.rules, task.piece.base)
-            outcome.key["job"] = task.piece.job
-            outcomes.append(outcome)
-    return outcomes

@@ -27,20 +27,19 @@ class Piece(msgspec.Struct, frozen=True):
     units: tuple[Unit, ...]
     base: str
     """The run's root as the user gave it."""
-    job: str
-    """The job's name in group keys."""
+    jobs: tuple[str, ...]
+    """Of each unit the name of its job in group keys."""
 
 
 class Plan(msgspec.Struct, frozen=True):
+    runs: tuple[Run, ...]
     pieces: tuple[Piece, ...]
     problems: tuple[tuple[str, Drop], ...]
     """(root as given, what looked like a job there and is none)."""
-    size: int
-    """Bytes to read, about."""
 
 
-def plan_of(paths: Sequence[Path], only: frozenset[Path] | None = None) -> Plan:
-    """The plan for these folders and files; `only` keeps the units at these resolved paths.
+def plan_of(paths: Sequence[Path], as_given: bool = False) -> Plan:
+    """The plan for these folders and files, in trial path order; `as_given` keeps the order of `paths`.
 
     Raises `FlywheelError` for a path that does not exist and where there is no job at all.
     """
@@ -53,18 +52,15 @@ def plan_of(paths: Sequence[Path], only: frozenset[Path] | None = None) -> Plan:
     if not found.runs:
         text = f"; {problems[0][1].path}: {problems[0][1].evidence.get('text')}" if problems else ""
         raise FlywheelError(f"{', '.join(map(str, paths))}: no job found here{text}")
-    jobs = job_names([run.path for run in found.runs])
-    listed = [
-        (f"{joined(given[run.root], _below(unit.path, run.root))}/", run, unit)
-        for run in found.runs
-        for unit in units(run)
-        if only is None or unit.path.resolve() in only
-    ]
-    listed.sort(key=lambda item: item[0])
-    pieces = tuple(
-        Piece(run, tuple(some), given[run.root], jobs[run.path]) for run, some in _cut([(r, u) for _, r, u in listed])
-    )
-    return Plan(pieces, problems, sum(unit.size for _, _, unit in listed))
+    rank = {root: number for number, root in enumerate(given)} if as_given else {}
+    listed = [(run, unit) for run in found.runs for unit in units(run)]
+    listed.sort(key=lambda item: (rank.get(item[0].root, 0), f"{_typed(item[1], item[0], given)}/"))
+    jobs = job_names([unit.path.parent for _, unit in listed])
+    return Plan(found.runs, tuple(_cut(listed, given, jobs)), problems)
+
+
+def _typed(unit: Unit, run: Run, given: dict[Path, str]) -> str:
+    return joined(given[run.root], unit.path.relative_to(run.root).as_posix())
 
 
 def job_names(folders: Sequence[Path]) -> dict[Path, str]:
@@ -96,11 +92,7 @@ def _start_of(problem: Drop, given: dict[Path, str]) -> Path:
     return next((root for root in given if (root / (problem.path or "")).exists()), Path())
 
 
-def _below(path: Path, root: Path) -> str:
-    return path.relative_to(root).as_posix()
-
-
-def _cut(listed: Sequence[tuple[Run, Unit]]) -> Iterator[tuple[Run, list[Unit]]]:
+def _cut(listed: Sequence[tuple[Run, Unit]], given: dict[Path, str], jobs: dict[Path, str]) -> Iterator[Piece]:
     held: list[Unit] = []
     size = 0
     for position, (run, unit) in enumerate(listed):
@@ -108,5 +100,5 @@ def _cut(listed: Sequence[tuple[Run, Unit]]) -> Iterator[tuple[Run, list[Unit]]]
         size += unit.size
         last = position + 1 == len(listed) or listed[position + 1][0] is not run
         if last or size >= PIECE_BYTES or len(held) >= PIECE_UNITS:
-            yield run, held
+            yield Piece(run, tuple(held), given[run.root], tuple(jobs[one.path.parent] for one in held))
             held, size = [], 0

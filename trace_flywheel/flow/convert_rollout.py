@@ -82,6 +82,13 @@ def outcome_of_drop(drop: Drop, base: str) -> Outcome:
     )
 
 
+def refused(rollout: Rollout, drop: Drop, base: str) -> Outcome:
+    """A rollout that another stage drops: no rows, but its group still counts it."""
+    outcome = identity_of(rollout, base)
+    outcome.refusal = Refusal(drop.stage, drop.reason, drop.evidence)
+    return outcome
+
+
 def outcome_of(rollout: Rollout, layout: Layout, rules: Rules, base: str) -> Outcome:
     """The rollout's rows in the layout, or why it has none."""
     outcome = identity_of(rollout, base)
