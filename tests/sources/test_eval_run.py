@@ -112,13 +112,22 @@ def test_an_empty_run_is_a_run_and_another_shape_a_problem(tmp_path: Path) -> No
     assert [p.reason for p in found.problems] == ["unknown_shape"]
 
 
-def test_an_array_that_does_not_end_is_unfinished_and_named(tmp_path: Path) -> None:
+def test_an_array_that_does_not_end_is_unfinished_and_read_to_its_break(tmp_path: Path) -> None:
     root = layout(tmp_path, json.dumps(ROWS)[:-30])
     (run,) = discover([root]).runs
     assert not run.finished
-    (drop,) = read(root)
+    first, drop = read(root)
+    assert first.trace_id == "t1"
     assert isinstance(drop, Drop)
     assert (drop.reason, drop.run_id, drop.path) == ("bad_json", "bench/runs/r1", "runs/r1/results.json")
+    assert drop.evidence == {"text": "row 2: the file ends in it", "torn": True}
+
+
+@pytest.mark.parametrize("text", [json.dumps(ROWS), json.dumps({"results": ROWS}, indent=1)])
+def test_an_array_above_the_limit_is_read_row_by_row(tmp_path: Path, text: str) -> None:
+    found = read(layout(tmp_path, text), ReadOptions(max_line_bytes=len(text) - 1))
+    assert [record.trace_id for record in found] == ["t1", "t2"]
+    assert all(isinstance(record, Rollout) for record in found)
 
 
 def test_a_torn_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Runs of an eval harness: `runs/<run-id>/results.json`, graded traces as an array, as lines, or under `results`.
 
-The shape is told by content. A bad row is a Drop with its number, and the rest of the file is read; of an array that
-does not parse, everything is lost and the file is named. What a row means is `eval_row`'s.
+The shape is told by content. A bad row is a Drop with its number, and the rest of the file is read; an array that is
+too large or too broken to be decoded whole is read row by row up to the break. What a row means is `eval_row`'s.
 """
 
 import json
@@ -11,6 +11,7 @@ from typing import Any
 
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.rollout import Rollout, Source
+from trace_flywheel.sources.arrays import opens_array, read_elements
 from trace_flywheel.sources.eval_row import RowError, identity_of, rollout_of
 from trace_flywheel.sources.jsonl import BOM, Document, Fault, decode_json, digest_of, peek, read_document, read_lines
 from trace_flywheel.sources.reader import Folder, ReadOptions, Run, Unit, dropped, listed, noting_surrogates, size_of
@@ -98,11 +99,20 @@ def _ends_closed(folder: Folder, name: str) -> bool:
 def _rows(run: Run, unit: Unit, options: ReadOptions) -> Iterator[Placed | Fault]:
     """The rows of a file in any of its three shapes."""
     limit = options.max_line_bytes
-    whole = _is_document(peek(unit.path, run.root, PEEKS[-1]))
+    head = peek(unit.path, run.root, PEEKS[-1])
+    whole = _is_document(head)
     if whole is not False:
         document = read_document(unit.path, run.root, limit)
         if isinstance(document, Document):
             yield from _rows_of(document)
+            return
+        if whole and document.reason in {"line_too_long", "bad_json"} and opens_array(head):
+            for element in read_elements(unit.path, run.root, limit):
+                yield (
+                    element
+                    if isinstance(element, Fault)
+                    else ({"row": element.number}, element.value, element.surrogates)
+                )
             return
         if whole:
             yield document
