@@ -11,7 +11,7 @@ import typer
 def convert(
     jobs: Annotated[list[Path], typer.Argument(metavar="JOB...", help="Job folders, trials, or folders above them.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write; replaced only when it is complete.")],
-    format: Annotated[str, typer.Option("--format", help="prime-sft, trl-sft, messages.")] = "prime-sft",
+    format: Annotated[str, typer.Option("--format", help="prime-sft, trl-sft, trl-dpo, messages.")] = "prime-sft",
     row_mode: Annotated[
         Literal["trial", "rollout", "exchange"],
         typer.Option("--row-mode", help="One row per trial (rollout is the same), or per recorded model call."),
@@ -59,11 +59,29 @@ def convert(
     from trace_flywheel.sources.reader import ReadOptions
     from trace_flywheel.trainers.candidates import Choice
 
+    def warn(text: str) -> None:
+        print(text, file=sys.stderr)
+
     if min_reward is not None and not math.isfinite(min_reward):
         raise typer.BadParameter("must be a finite number", param_hint="--min-reward")
     by = _group_keys(group_by)
-    _check_format(format)
+    kinds = _kinds(format)
     settings = load_settings()
+    held_out = settings.goldens.model_copy(update={"paths": (*settings.goldens.paths, *(goldens or ()))})
+    settings = settings.model_copy(update={"goldens": held_out})
+    if kinds == ("pair",):
+        _refuse_for_pairs(
+            {
+                "--row-mode": row_mode == "exchange",
+                "--context": context != "full",
+                "--include-helpers": include_helpers,
+                "--include-subagents": include_subagents,
+                "--min-reward": min_reward is not None,
+                "--group-advantage": group_advantage is not None,
+                "--canonical-selection": canonical_selection is not None,
+                "--no-redact": not redact,
+            }
+        )
     request = Request(
         paths=tuple(jobs),
         out=out,
@@ -77,7 +95,7 @@ def convert(
         require_tool_calls=require_tool_calls,
         strict=strict,
         selection=canonical_selection,
-        goldens=(*(goldens or ()), *settings.goldens.paths),
+        goldens=settings.goldens.paths,
         overlap=settings.goldens.overlap,
         options=ReadOptions(
             max_line_bytes=int(settings.ingest.max_line_mb * 1e6),
@@ -86,7 +104,12 @@ def convert(
         ),
         eps=settings.groups.eps,
     )
-    tally = convert_jobs(request, workers or settings.ingest.workers, lambda text: print(text, file=sys.stderr))
+    if kinds == ("pair",):
+        from trace_flywheel.flow.convert_pairs import convert_pairs
+
+        tally = convert_pairs(request, settings, workers, warn)
+    else:
+        tally = convert_jobs(request, workers or settings.ingest.workers, warn)
     print(f"Converted {tally.rows} row(s) from {tally.seen} rollout(s) -> {out}")
     if group_advantage is not None:
         from trace_flywheel.flow.convert_groups import summary_line
@@ -106,9 +129,15 @@ def _group_keys(text: str) -> tuple[str, ...]:
     return keys
 
 
-def _check_format(name: str) -> None:
+def _kinds(name: str) -> tuple[str, ...]:
     from trace_flywheel.trainers.registry import layouts
 
-    usable = [layout.NAME for layout in layouts().values() if "sft" in layout.KINDS]
-    if name not in usable:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(usable)}", param_hint="--format")
+    if name not in layouts():
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(layouts())}", param_hint="--format")
+    return layouts()[name].KINDS
+
+
+def _refuse_for_pairs(given: dict[str, bool]) -> None:
+    for option, is_given in given.items():
+        if is_given:
+            raise typer.BadParameter("does not go with preference pairs", param_hint=option)

@@ -1,0 +1,91 @@
+"""Preference pairs straight from job folders: the decisions of `dpo_dataset`, over a lake for this call alone.
+
+Pairs need every rollout of a task before the first can be chosen, so folders are ingested into a temporary lake, the
+same decisions are taken on its index, and the chosen pairs are streamed from it.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.flow import curate
+from trace_flywheel.flow.atomic import replaced
+from trace_flywheel.flow.convert import Request, Warn, check_output, check_rows
+from trace_flywheel.flow.convert_manifest import Tally
+from trace_flywheel.flow.convert_plan import plan_of
+from trace_flywheel.flow.frame import load_index
+from trace_flywheel.flow.ingest import ingest
+from trace_flywheel.flow.inputs import side_inputs
+from trace_flywheel.flow.publish import Finisher, rows_of
+from trace_flywheel.flow.validate import has_calls
+from trace_flywheel.lake.store import Lake
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.settings import Settings
+from trace_flywheel.sources.reader import Run
+
+
+def convert_pairs(request: Request, settings: Settings, workers: int, warn: Warn) -> Tally:
+    """Write the pairs of the request's jobs, goldens of the settings held out. Raises `FlywheelError` as `convert`
+    does; of the request only paths, output, format, `strict` and the counts asked for apply."""
+    check_output(request)
+    runs = plan_of(request.paths).runs
+    tally = Tally(request.format)
+    with tempfile.TemporaryDirectory(prefix="flywheel-") as home, replaced(request.out) as file:
+        lake = Lake(Path(home))
+        curated, finisher = _decided(runs, lake, request.format, settings, workers)
+        row_ids: dict[int, list[str]] = {}
+        late: dict[int, Drop] = {}
+        for members, row in rows_of(lake, curated, settings):
+            lines = finisher.lines(row)
+            if isinstance(lines, Drop):
+                late |= dict.fromkeys(members, lines)
+                continue
+            for member in members:
+                row_ids.setdefault(member, []).append(row.row_id)
+            for line in lines[request.format]:
+                file.write(line + b"\n")
+                tally.rows += 1
+                tally.rows_with_calls += has_calls(orjson.loads(line))
+        for fate in curate.fates(curated, row_ids, late):
+            _tell(fate, tally, request.strict, warn)
+        check_rows(request, tally)
+    return tally
+
+
+def _decided(
+    runs: Sequence[Run], lake: Lake, format: str, settings: Settings, workers: int
+) -> tuple[curate.Curated, Finisher]:
+    inputs = side_inputs(runs, settings)
+    if inputs.problems:
+        bad = inputs.problems[0]
+        raise FlywheelError(f"{bad.path}: cannot be read: {bad.evidence.get('text', bad.reason)}")
+    for result in ingest(runs, lake, settings, inputs, workers or None):
+        if result.status == "quarantined":
+            raise FlywheelError(f"{result.run_id}: {result.reason}; nothing written")
+    index = load_index(lake)
+    holdout = Holdout(inputs.goldens, settings.goldens.overlap)
+    curated = curate.pairs(index, curate.attempts(index, settings), holdout, settings)
+    return curated, Finisher("pair", [format], redactor(settings.redaction.pii), holdout)
+
+
+def _tell(fate: dict[str, Any], tally: Tally, strict: bool, warn: Warn) -> None:
+    """Count one rollout; what could not be read is told, and in strict mode ends the conversion."""
+    tally.rollouts += 1
+    tally.converted += bool(fate["kept"])
+    if fate["kept"]:
+        return
+    evidence = orjson.loads(fate["evidence"])
+    name = f"{fate['run_id']}/{fate['trace_id']}"
+    if fate["stage"] in (Stage.READ, Stage.REDACT):
+        told = f"{name}: {fate['reason']}"
+        if strict and fate["stage"] == Stage.READ:
+            raise FlywheelError(f"{told}; without --strict the rest is converted")
+        warn(f"not converted: {told}")
+    drop = {key: fate[key] for key in ("run_id", "trace_id", "stage", "reason")}
+    tally.drops.append({"rollout": name, **drop, "evidence": evidence})
