@@ -218,7 +218,15 @@ class TestDamage:
 
     def test_lone_surrogates_become_the_replacement_character(self, tmp_path: Path) -> None:
         trial(tmp_path, "t__1", json.dumps(chat("a\udcb2b", [USER])).encode())
-        assert read_one(tmp_path).messages[-1].content == "a\ufffdb"
+        rollout = read_one(tmp_path)
+        assert rollout.messages[-1].content == "a\ufffdb"
+        assert (rollout.metadata or {})["replaced_surrogates"] == 1
+
+    def test_a_whole_pair_is_no_lone_surrogate(self, tmp_path: Path) -> None:
+        trial(tmp_path, "t__1", [chat("a\U0001f600b", [USER])])
+        rollout = read_one(tmp_path)
+        assert rollout.messages[-1].content == "a\U0001f600b"
+        assert "replaced_surrogates" not in (rollout.metadata or {})
 
     def test_nan_beside_the_conversation_does_not_matter(self, tmp_path: Path) -> None:
         trial(tmp_path, "t__1", [chat("done", [USER], temperature=float("nan"))])

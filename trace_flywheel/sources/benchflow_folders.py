@@ -95,4 +95,5 @@ def trials(path: Path) -> Iterator[Path]:
     if "solver.json" in held.others:
         return
     for name in held.folders:
-        yield from trials(path / name)
+        if not name.startswith("."):
+            yield from trials(path / name)

@@ -207,5 +207,6 @@ def _counts(capture: Capture | None) -> dict[str, Any]:
         "retried_calls": capture.retried,
         "torn_line": capture.torn_line,
         "bom": capture.bom,
+        "replaced_surrogates": capture.surrogates,
     }
     return {key: value for key, value in told.items() if value}

@@ -106,6 +106,8 @@ class Capture(msgspec.Struct):
     torn_line: int | None = None
     """Number of a last line that was cut; the calls before it are whole."""
     bom: bool = False
+    surrogates: int = 0
+    """Lone surrogate escapes in the file that were read as U+FFFD; a history repeats its own."""
 
 
 class RawFaultError(ValueError):
@@ -146,7 +148,7 @@ def read_capture(path: Path, root: Path, max_line_bytes: int) -> Capture | Fault
             failed = [other for other in failed if not call.repeats(other)]
             capture.retried += before - len(failed)
         capture.calls.append(call)
-    capture.sha256, capture.bom = lines.sha256, lines.bom
+    capture.sha256, capture.bom, capture.surrogates = lines.sha256, lines.bom, lines.surrogates
     return capture
 
 
