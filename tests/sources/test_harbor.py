@@ -217,6 +217,15 @@ def test_jobs_are_told_by_content(tmp_path: Path) -> None:
     assert [p.path for p in found.problems] == ["not/a__b"]
 
 
+def test_a_stray_trial_beside_jobs_takes_none_of_them(tmp_path: Path) -> None:
+    trial(tmp_path / "jobs" / "2026-02-09__12-22-47", graded=result())
+    trial(tmp_path / "jobs", "stray__abcdefg", graded=result())
+    assert [r.run_id for r in discover([tmp_path / "jobs"]).runs] == [
+        "jobs/2026-02-09__12-22-47",
+        "jobs/stray__abcdefg",
+    ]
+
+
 def test_a_trial_alone_is_a_run(tmp_path: Path) -> None:
     folder = trial(tmp_path / "job", graded=result())
     for given in (folder, folder / "result.json"):

@@ -22,6 +22,7 @@ from trace_flywheel.sources.reader import (
     dropped,
     files_below,
     job_of,
+    listed,
     noting_surrogates,
     size_of,
     text_or_none,
@@ -42,10 +43,11 @@ class HarborReader:
     precedence = 20
 
     def claims(self, folder: Folder) -> bool:
-        """A trial by itself, or a folder with at least one trial in it."""
-        if _is_trial(folder.path) and RESULT in folder.files:
+        """A trial by itself, or a folder with a trial in it and no job: beside jobs, a stray trial is its own run."""
+        if RESULT in folder.files and _is_trial(folder.path):
             return True
-        return any(_is_trial(folder.path / name) for name in folder.folders)
+        inside = [folder.path / name for name in folder.folders]
+        return any(map(_is_trial, inside)) and not any(map(_is_job, inside))
 
     def finished(self, folder: Folder) -> bool:
         """By the job's own `finished_at`, else when every trial has its result."""
@@ -212,6 +214,16 @@ def _identity(run: Run, unit: Unit, result: dict[str, Any]) -> dict[str, str | N
 def _is_trial(path: Path) -> bool:
     """Whether a folder is a Harbor trial for certain: its result or its configuration names it."""
     return any("trial_name" in _object(path / name, path) for name in (RESULT, CONFIG))
+
+
+def _is_job(path: Path) -> bool:
+    """Whether a folder that shows no sign of a trial holds trials."""
+    if any((path / sign).exists() for sign in ("trial.log", "agent", "verifier")) or _is_trial(path):
+        return False
+    try:
+        return any(_is_trial(path / name) for name in listed(path).folders)
+    except OSError:
+        return False
 
 
 def _trials(folder: Path) -> list[Path]:
