@@ -23,13 +23,27 @@ for _name, _words in _LISTS.items():
         _BY_WORD.setdefault(_word, []).append(_KINDS[_name])
 _BY_PIECE = [(_KINDS[name], piece) for name, pieces in _SUBSTRINGS.items() for piece in pieces]
 
+_NUMBER = re.compile(r"\b\d")
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 _RIVALS = re.compile(
     r"\b([A-Z0-9][\w.+#-]*)(?: [\w.+#-]+){0,3},? (?:or|and|vs\.?|versus|oder|und|o|y|ou|et|или|и|e) "
     r"(?:[\w.+#-]+ ){0,2}[A-Z0-9]"
 )
-_LABELLED = re.compile(
-    r"\b(\w+) (?:A|1|one)\b.*\b\1 (?:B|2|two)\b|\(1\).*\(2\)|\bA:.*\bB:|v1\b.*\bv2\b", re.IGNORECASE | re.DOTALL
+_LABEL = re.compile(r"\b(?:b|2|two|v2)\b")
+_LABELLED = re.compile(r"\b(\w+) (?:a|1|one)\b.*\b\1 (?:b|2|two)\b|\(1\).*\(2\)|\ba:.*\bb:|v1\b.*\bv2\b", re.DOTALL)
+_SMALLTALK = re.compile(
+    r"\bhow(?:'s| is| are| was| were| did| do)? (?:you|your|u|things|it going|it go)\b|what'?s up\b|wie geht"
+    r"|cómo (?:estás|va)|come (?:stai|va)|ça va|как (?:дела|настроение)|最近怎么样|你好吗|元気|tudo bem|qué tal"
+)
+_NESTED = re.compile(
+    r"\b(?:the|a|whoever|of|in|by) (?:[\w'-]+ ){0,3}(?:who|that|where|which|whose|whom|whoever)\b"
+    r"|\b(?:des|der|die|das|dem) (?:\w+ )?\w+, (?:der|die|das|wo|dem|den|in der|bei dem)\b"
+    r"|\b(?:del|de la|de|la|el|le|du|il|do|da|o|a) \w+ (?:donde|que|où|qui|dove|che|onde|cuyo|cuya)\b"
+    r"|, (?:где|который|которая|которую|которого)\b"
+)
+_AT_A_TIME = re.compile(r"\b(?:who|how old|what|which)\b.{3,40}\b(?:when|in that year|at that time)\b")
+_ROMANCE_SUPERLATIVE = re.compile(
+    r"\b(?:el|la|los|las|le|les|il|lo|i|l'|o|a) ?(?:\w+ ){0,2}(?:más|plus|più|mais)\b",
 )
 _FIRST = ("ask", "yes_no", "agent", "make", "greet", "command", "want", "self")
 _SHAPE = (
@@ -37,6 +51,7 @@ _SHAPE = (
     "rivals", "or_question", "or_prefer", "than_comparative", "two_asks", "relation_ask", "relation_place",
     "two_relations", "agent_steps", "agent_sequence", "superlative_alone", "make_piece", "commas",
     "labelled_pair", "digits_ask", "which_comparative", "command_only", "you_ask", "self_no_ask", "no_ask",
+    "smalltalk", "nested", "asked_of_a_time", "independent", "one_look_up", "numbers", "chain",
 )  # fmt: skip
 NAMES = (*_LISTS, *(f"first_{name}" for name in _FIRST), *_SHAPE)
 """What each column counts."""
@@ -44,7 +59,9 @@ NAMES = (*_LISTS, *(f"first_{name}" for name in _FIRST), *_SHAPE)
 
 def cues(text: str) -> np.ndarray:
     """The cues of a prompt (or its first kilobyte), float32, in the order of `NAMES`."""
-    words = _WORD.findall(text.lower())
+    lower = text.lower()
+    words = _WORD.findall(lower)
+    numbers = len(_NUMBER.findall(lower))
     counts = [0] * len(_KINDS)
     for word in words:
         for kind in _BY_WORD.get(word.replace("’", "'"), ()):
@@ -53,6 +70,9 @@ def cues(text: str) -> np.ndarray:
         for kind, piece in _BY_PIECE:
             counts[kind] += piece in text
     n = dict(zip(_KINDS, counts, strict=True))
+    if _ROMANCE_SUPERLATIVE.search(lower):
+        n["superlative"] += 1
+        n["comparative"] = max(0, n["comparative"] - 1)
     first = next((_BY_WORD.get(word, ()) for word in words if word not in _OPENERS), ())
     asks = text.count("?") + text.count("？") + text.count("؟")
     alternatives = n["or"] + n["versus"] > 0
@@ -82,13 +102,20 @@ def cues(text: str) -> np.ndarray:
         n["superlative"] > 0 and not alternatives,
         n["make"] > 0 and n["piece"] > 0,
         text.count(","),
-        _LABELLED.search(text) is not None,
-        n["ask"] > 0 and sum(any(c.isdigit() for c in word) for word in words) >= 2,
+        _LABEL.search(lower) is not None and _LABELLED.search(lower) is not None,
+        n["ask"] > 0 and numbers >= 2,
         n["comparative"] > 0 and n["superlative"] == 0 and n["ask"] + n["yes_no"] > 0,
         n["command"] > 0 and n["sequence"] == 0 and len(words) <= 8,
         n["you"] > 0 and asks > 0 and len(words) <= 8,
         n["self"] > 0 and n["want"] + n["ask"] == 0 and asks == 0,
         n["ask"] + n["yes_no"] + n["want"] == 0 and asks == 0,
+        _SMALLTALK.search(lower, 0, 80) is not None,
+        len(_NESTED.findall(lower)),
+        _AT_A_TIME.search(lower) is not None,
+        n["ask"] >= 2 and n["carry"] == 0 and n["sequence"] == 0,
+        n["agent"] == 1 and n["sequence"] + n["carry"] + n["and"] == 0,
+        numbers + n["number_words"],
+        text.count("的") + text.count("の"),
     )
     starts = [_KINDS[name] in first for name in _FIRST]
-    return np.log1p(np.array([*counts, *starts, *shape], dtype=np.float32))
+    return np.log1p(np.array([*n.values(), *starts, *shape], dtype=np.float32))

@@ -29,8 +29,12 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _QUOTED = re.compile(r"[\"“„«「『][^\"”“»」』]{24,}(?:[\"”“»」』]|\Z)")
 _QUESTION = re.compile(r"\s*(?:question|frage|pregunta)\s*:", re.IGNORECASE)
 _PASSAGE = re.compile(r"\s*(?:context|passage|text|article|document|background)\b.{0,12}:", re.IGNORECASE)
+_ABOUT = re.compile(
+    r":\s*\Z|\b(?:below|following|this|these|here'?s|my|draft|docstrings?|hints|tests?|summari[sz]e|translate|rewrite)\b",
+    re.IGNORECASE,
+)
 _TASK = re.compile(
-    r"\A(.{0,60}\b(?:this|these|following|below|text|sentence|translate|paraphrase|proofread|summari[sz]e|rewrite|fix|story"
+    r"\A(.{0,60}\b(?:this|these|following|below|text|sentence|translate|paraphrase|proofread|summari[sz]e|rewrite|fix|story|essay|typos|review|tweet|words|list"
     r"|übersetze|korrigiere|formuliere|traduce|corrige|reformule|traduis|переведи)\b[^:\n]{0,60}[::])\s.+",
     re.IGNORECASE | re.DOTALL,
 )
@@ -77,7 +81,8 @@ def asked(prompt: str) -> str:
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) > 1:
         questions = [line for line in lines if _QUESTION.match(line)] or [line for line in lines if "?" in line]
-        rest = [line for line in (lines[0], lines[-1]) if not _PASSAGE.match(line)]
+        ends = lines[:1] if _ABOUT.search(lines[0]) else [lines[0], lines[-1]]
+        rest = [line for line in ends if not _PASSAGE.match(line)]
         text = "\n".join(questions or dict.fromkeys(rest)) or lines[-1]
     task = _TASK.match(text)
     text = task.group(1) if task else text
@@ -101,5 +106,5 @@ def _char_grams(text: str) -> np.ndarray:
 
 def _block(grams: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
     """Columns and values of one block: each n-gram present counts once, the block has a fixed length."""
-    columns = np.unique(grams >> np.uint64(64 - bits)).astype(np.int64)
+    columns = np.unique((grams >> np.uint64(64 - bits)).astype(np.uint32)).astype(np.int64)
     return columns, np.full(len(columns), _LENGTH / max(1, len(columns)) ** 0.5, dtype=np.float32)
