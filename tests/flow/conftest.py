@@ -70,8 +70,9 @@ class Flow:
     def run(self) -> dict[str, datasets.Made]:
         self.results = self.ingest()
         curation = self.curation()
-        assets = (datasets.grouped_advantages, datasets.sft_dataset, datasets.dpo_dataset, datasets.rl_dataset)
-        return {made.name: made for made in (asset(curation) for asset in assets)}
+        made = [datasets.grouped_advantages(curation), datasets.depth_classifier(curation)]
+        made += [asset(curation) for asset in (datasets.sft_dataset, datasets.dpo_dataset, datasets.rl_dataset)]
+        return {one.name: one for one in (*made, datasets.balanced_mix(curation))}
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from trace_flywheel.flow.convert_plan import plan_of
 from trace_flywheel.flow.frame import load_index
 from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.inputs import side_inputs
-from trace_flywheel.flow.publish import Finisher, rows_of
+from trace_flywheel.flow.publish import Finisher, layouts_for, rows_of
 from trace_flywheel.flow.validate import has_calls
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
@@ -71,7 +71,7 @@ def _decided(
     index = load_index(lake)
     holdout = Holdout(inputs.goldens, settings.goldens.overlap)
     curated = curate.pairs(index, curate.attempts(index, settings), holdout, settings)
-    return curated, Finisher("pair", [format], redactor(settings.redaction.pii), holdout)
+    return curated, Finisher(layouts_for("pair", [format]), redactor(settings.redaction.pii), holdout)
 
 
 def _tell(fate: dict[str, Any], tally: Tally, strict: bool, warn: Warn) -> None:

@@ -5,7 +5,6 @@ Each kind of dataset is a paragraph of calls in the order of the stages. A stage
 dropped. Statistics of groups are frozen before any filter.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from trace_flywheel.curation.preference import PairSet, build_pairs
 from trace_flywheel.curation.quality import quality_drops
 from trace_flywheel.curation.same_rollout import conflicting_ids, same_rollout
 from trace_flywheel.curation.selection import task_cap, top_fraction
+from trace_flywheel.flow.corpora import Corpora
 from trace_flywheel.flow.frame import Index
 from trace_flywheel.records.canonical import canonical_json
 from trace_flywheel.records.fate import Drop, Stage
@@ -110,9 +110,9 @@ def of_recipe(index: Index, common: Attempts, recipe: Recipe) -> tuple[Index, At
     return index.only(mask), Attempts(moved.reset_index(drop=True), common.members[mask], groups)
 
 
-def sft(index: Index, common: Attempts, holdout: Holdout, corpus: dedup.Corpus | None, settings: Settings) -> Curated:
+def sft(index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, settings: Settings) -> Curated:
     """SFT rows: the best of each task, corrections and step-masked traces, without duplicates."""
-    frame, ungraded = index.frame, settings.grading.ungraded
+    frame, ungraded, corpus = index.frame, settings.grading.ungraded, corpora.corpus
     funnel = _entered(index, common)
     funnel.take(convertible(frame, funnel.alive, "sft", ungraded))
     _hold_out(funnel, index, holdout)
@@ -138,7 +138,7 @@ def sft(index: Index, common: Attempts, holdout: Holdout, corpus: dedup.Corpus |
     warnings = (
         (f"{marked} rows were graded by nobody; their sources are set to `ungraded = accept`.",) if marked else ()
     )
-    return Curated("sft", index, np.flatnonzero(funnel.alive), funnel.drops, facts=facts, warnings=warnings)
+    return Curated("sft", index, np.flatnonzero(funnel.alive), funnel.drops, facts=facts, warnings=tuple(warnings))
 
 
 def pairs(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> Curated:
@@ -226,13 +226,12 @@ def _lost(drop: Drop) -> dict[str, Any]:
     return name | _dropped(drop.stage.value, drop.reason, canonical_json(evidence).decode())
 
 
-def needs_grading(curated: Sequence[Curated]) -> list[dict[str, Any]]:
+def needs_grading(curated: Curated) -> list[dict[str, Any]]:
     """What lacks a verdict or a reward, to be graded and read again: run, trace, reason, path; sorted, each once."""
-    wanted = ("no_verdict", "no_reward", "non_finite_reward")
+    wanted = curated.drops["reason"].isin(["no_verdict", "no_reward", "non_finite_reward"])
+    frame = curated.index.frame
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for one in curated:
-        frame = one.index.frame
-        for row, reason in one.drops.loc[one.drops["reason"].isin(wanted), ["row", "reason"]].itertuples(index=False):
-            run, trace, path = (str(frame[n].iat[row]) for n in ("run_id", "trace_id", "source_path"))
-            found.setdefault((run, trace), {"run_id": run, "trace_id": trace, "reason": reason, "path": path})
+    for row, reason in curated.drops.loc[wanted, ["row", "reason"]].itertuples(index=False):
+        run, trace, path = (str(frame[n].iat[row]) for n in ("run_id", "trace_id", "source_path"))
+        found.setdefault((run, trace), {"run_id": run, "trace_id": trace, "reason": reason, "path": path})
     return [found[key] for key in sorted(found)]

@@ -1,6 +1,6 @@
 """The assets over all runs, each a call: what it depends on, what it decides, what it publishes.
 
-    grouped_advantages   a table in the lake
+    grouped_advantages, depth_classifier   unpartitioned, in the lake
     sft_dataset, dpo_dataset, rl_dataset, balanced_mix   dataset versions; their fates lie in the lake too
     NAME_sft, NAME_dpo, NAME_mix   the same for a recipe `[datasets.NAME]`
 
@@ -8,45 +8,51 @@ An asset whose inputs have not changed is left alone. One whose inputs changed b
 only its ledger in the lake is new.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 import orjson
 import pandas as pd
 import pyarrow as pa
 
-from trace_flywheel.curation.dedup import Corpus
+from trace_flywheel.curation.depth import DepthModel, seed_set, train, training_set_hash
+from trace_flywheel.curation.depth_features import FEATURES_VERSION
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import curate
+from trace_flywheel.flow.corpora import Corpora, corpora_digest, read_corpora
 from trace_flywheel.flow.curate import Attempts, Curated
-from trace_flywheel.flow.frame import Index, load_index
+from trace_flywheel.flow.frame import Index, agreeing, digest_of, load_index
 from trace_flywheel.flow.inputs import SideInputs
-from trace_flywheel.flow.publish import Finisher, Published, rows_of, write_rows
+from trace_flywheel.flow.manifest import hashed_settings, manifest_of, recipe_settings
+from trace_flywheel.flow.mix import choose, mixed_fates
+from trace_flywheel.flow.publish import Finisher, Row, layouts_for, rows_of, sft_row, texts, write_rows
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.files import replace_text
 from trace_flywheel.lake.ledger import Ledger, fates_table, ledger_of
-from trace_flywheel.lake.store import Lake
+from trace_flywheel.lake.store import Lake, LakeError, Sidecar
 from trace_flywheel.records.canonical import content_id
+from trace_flywheel.records.fate import Stage
 from trace_flywheel.redaction.redact import redactor, ruleset_digest
-from trace_flywheel.settings import Recipe, Settings
+from trace_flywheel.settings import Settings
 
-ADVANTAGES = "grouped_advantages"
+ADVANTAGES, CLASSIFIER, FATES = "grouped_advantages", "depth_classifier", "fates"
 NAMES = {"sft": "sft_dataset", "pair": "dpo_dataset", "rl": "rl_dataset", "mix": "balanced_mix"}
 """Datasets of the default recipe by kind."""
 SUFFIX = {"sft": "sft", "pair": "dpo", "mix": "mix"}
 CODE = 1
 """Goes up when the same inputs and settings give other rows."""
-FATES = "fates"
+Kind = Literal["sft", "pair", "rl", "mix"]
+Decide = Callable[[Index, Attempts, Settings], Curated]
 
 
 class Made(msgspec.Struct, frozen=True):
-    """What an asset over all runs became. `unchanged`: its inputs were; `same_rows`: its inputs changed, its rows did
-    not. `facts` and `funnel` are for people: counts only, no text."""
+    """What an asset over all runs became. `unchanged`: from the same inputs; `same_rows`: other inputs gave the rows of
+    the version before. `facts` are for people: counts, no text."""
 
     name: str
     status: Literal["made", "same_rows", "unchanged"]
@@ -59,10 +65,14 @@ class Made(msgspec.Struct, frozen=True):
 
 
 class Curation:
-    """The state of one pass over the lake: index, attempts and holdout are worked out once and shared by its assets."""
+    """The state of one pass over the lake: what several assets need is worked out once, and only when one does."""
 
     def __init__(self, lake: Lake, settings: Settings, inputs: SideInputs) -> None:
         self.lake, self.settings, self.inputs = lake, settings, inputs
+
+    @cached_property
+    def runs(self) -> tuple[Sidecar, ...]:
+        return agreeing(self.lake)[0]
 
     @cached_property
     def index(self) -> Index:
@@ -77,49 +87,97 @@ class Curation:
         return Holdout(self.inputs.goldens, self.settings.goldens.overlap)
 
     @cached_property
-    def corpus(self) -> Corpus | None:
-        return None
+    def corpora(self) -> Corpora:
+        return read_corpora(self.settings.corpora)
 
-    @property
+    @cached_property
+    def corpora_digest(self) -> tuple[str, ...]:
+        return corpora_digest(self.settings.corpora)
+
+    @cached_property
     def inputs_digest(self) -> str:
-        """Of all that every asset over all runs depends on: the refresh sensor's question."""
-        return content_id(
-            [CODE, self.index.digest, self.inputs.goldens_digest, ruleset_digest(self.settings.redaction.pii)]
-        )
+        """Of all that the assets over all runs depend on, settings apart."""
+        rules = ruleset_digest(self.settings.redaction.pii)
+        return content_id([CODE, digest_of(self.runs), self.inputs.goldens_digest, rules, self.corpora_digest])
+
+
+def name_of(kind: Kind, recipe: str | None = None) -> str:
+    """The dataset's name: of the default recipe, or `RECIPE_sft`, `RECIPE_dpo`, `RECIPE_mix`."""
+    return NAMES[kind] if recipe is None else f"{recipe}_{SUFFIX[kind]}"
+
+
+def published(lake: Lake, settings: Settings) -> tuple[Made, ...]:
+    """The datasets of all recipes as they stand, with the ledgers of their newest curation."""
+    wanted = [name_of(kind, recipe) for kind, recipe in _all(settings)]
+    return tuple(made for name in wanted if (made := _standing(lake, name)) is not None)
+
+
+def freshness(lake: Lake, settings: Settings, inputs: SideInputs) -> tuple[str, tuple[str, ...]]:
+    """(digest of the present state, names of the assets that it would change). Looks at digests alone."""
+    curation = Curation(lake, settings, inputs)
+    wanted = {ADVANTAGES: _advantages_digest(curation), CLASSIFIER: _classifier_digest()}
+    for kind, recipe in _all(settings):
+        wanted[name_of(kind, recipe)] = _wanted(curation, kind, recipe)
+    stale = [name for name, digest in wanted.items() if (c := lake.current(name)) is None or c.inputs_digest != digest]
+    return content_id(sorted(wanted.items())), tuple(stale)
 
 
 def grouped_advantages(curation: Curation) -> Made:
     """The advantage of every attempt in its group, over all runs, before any filter."""
-    lake, settings = curation.lake, curation.settings
-    digest = content_id([curation.inputs_digest, settings.groups.model_dump(mode="json")])
+    lake, digest = curation.lake, _advantages_digest(curation)
     current = lake.current(ADVANTAGES)
     fresh = current is not None and current.inputs_digest == digest
     if current is None or not fresh:
         keys = curation.index.frame[["run_id", "trace_id", "task_id", "reward"]]
         table = pd.concat([keys, curation.attempts.groups], axis=1)
-        counts = {
+        found: dict[str, Any] = {
             "rollouts": len(table),
             "groups": int(table["group_id"].nunique()),
             "with_advantage": int(table["advantage"].notna().sum()),
-            "reasons": {str(k): int(v) for k, v in table["reason"].value_counts().sort_index().items()},
+            "dropped": _without_advantage(curation.attempts),
         }
-        current = lake.put(
-            ADVANTAGES, {"advantages": pa.Table.from_pandas(table, preserve_index=False)}, digest, counts
-        )
-    kept = current.counts["with_advantage"]
-    ledger = Ledger(current.counts["rollouts"], kept, {"groups": current.counts["reasons"]})
+        tables = {"advantages": pa.Table.from_pandas(table, preserve_index=False)}
+        current = lake.put(ADVANTAGES, tables, digest, found)
+    counts = current.counts
+    ledger = Ledger(counts["rollouts"], counts["with_advantage"], counts["dropped"])
     path = lake.root / ADVANTAGES / current.digest
     status: Literal["made", "unchanged"] = "unchanged" if fresh else "made"
-    return Made(ADVANTAGES, status, digest, current.digest, kept, path, ledger, current.counts)
+    return Made(ADVANTAGES, status, digest, current.digest, counts["with_advantage"], path, ledger, counts)
+
+
+def _without_advantage(attempts: Attempts) -> dict[str, dict[str, int]]:
+    """Rollouts without an advantage by stage and reason."""
+    withheld = attempts.groups.loc[attempts.members & attempts.groups["reason"].notna(), ["reason"]]
+    withheld = withheld.assign(stage=str(Stage.GROUPS))
+    withheld.loc[withheld["reason"] == "mixed_graders", "stage"] = str(Stage.CONVERTIBLE)
+    dropped: dict[str, dict[str, int]] = {}
+    for stage, reason in sorted(pd.concat([attempts.drops, withheld])[["stage", "reason"]].itertuples(index=False)):
+        reasons = dropped.setdefault(str(stage), {})
+        reasons[str(reason)] = reasons.get(str(reason), 0) + 1
+    return dropped
+
+
+def depth_classifier(curation: Curation) -> Made:
+    """The classifier of the mix, trained on the labelled prompts that come with the package."""
+    lake, digest = curation.lake, _classifier_digest()
+    current = lake.current(CLASSIFIER)
+    fresh = current is not None and current.inputs_digest == digest
+    if current is None or not fresh:
+        model = train(seed_set())
+        current = lake.put(CLASSIFIER, {}, digest, model.info, model.save)
+    rows = current.counts["rows"]
+    path = lake.root / CLASSIFIER / current.digest
+    status: Literal["made", "unchanged"] = "unchanged" if fresh else "made"
+    return Made(CLASSIFIER, status, digest, current.digest, rows, path, Ledger(rows, rows, {}), current.counts)
 
 
 def sft_dataset(curation: Curation, recipe: str | None = None) -> Made:
     """SFT rows; without a recipe also `needs_grading.jsonl`, what could not be ranked."""
 
     def decide(index: Index, common: Attempts, settings: Settings) -> Curated:
-        curated = curate.sft(index, common, curation.holdout, curation.corpus, settings)
+        curated = curate.sft(index, common, curation.holdout, curation.corpora, settings)
         if recipe is None:
-            lines = [orjson.dumps(row, option=orjson.OPT_SORT_KEYS).decode() for row in curate.needs_grading([curated])]
+            lines = [orjson.dumps(row, option=orjson.OPT_SORT_KEYS).decode() for row in curate.needs_grading(curated)]
             replace_text(curation.lake.root / "needs_grading.jsonl", "".join(f"{line}\n" for line in lines))
         return curated
 
@@ -136,88 +194,118 @@ def rl_dataset(curation: Curation) -> Made:
     return _dataset(curation, "rl", None, lambda i, c, s: curate.rl(i, c, curation.holdout, s))
 
 
-def name_of(kind: str, recipe: str | None) -> str:
-    """The dataset's name: of the default recipe, or `RECIPE_sft`, `RECIPE_dpo`, `RECIPE_mix`."""
-    return NAMES[kind] if recipe is None else f"{recipe}_{SUFFIX[kind]}"
+def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
+    """The rows of the SFT set at the target shares of depth."""
+    lake, (settings, chosen_recipe) = curation.lake, recipe_settings(curation.settings, recipe)
+    name, digest = name_of("mix", recipe), _wanted(curation, "mix", recipe)
+    if (unchanged := _unchanged(lake, name, digest)) is not None:
+        return unchanged
+    source = _standing(lake, name_of("sft", recipe))
+    if source is None:
+        raise LakeError(f"{name_of('sft', recipe)}: not made yet; the mix is made from it")
+    version = dataset.read_version(source.path)
+    model = DepthModel.load(depth_classifier(curation).path)
+    chosen = choose(version, model, settings.mix, settings.seed)
+    wanted = [p for p in dataset.provenance(version) if p.row_id in chosen.kept]
+    layouts = layouts_for("sft", settings.layouts)
+    with dataset.draft(lake.home, name, [one.NAME for one in layouts]) as draft:
+        rows = _rows_named(curation, {(p.run_id, p.trace_ids[0]): p.row_id for p in wanted}, settings)
+        done = write_rows(draft, rows, Finisher(layouts, redactor(settings.redaction.pii), curation.holdout))
+        written = {row_id for ids in done.row_ids.values() for row_id in ids}
+        late = {drop.evidence["row_id"]: drop for drop in done.late.values()}
+        before = lake.table(name_of("sft", recipe), FATES).to_pylist()
+        fates = fates_table(mixed_fates(before, chosen, written, late, settings.mix.target))
+        kinds = dict(sorted(done.kinds.items()))
+        facts = {**source.facts, "kinds": kinds, "mix": chosen.report.as_dict(), "classifier": model.info}
+        manifest = manifest_of(curation.runs, curation.inputs, settings, "sft", digest, CODE, done, facts)
+        hashed = hashed_settings(settings, chosen_recipe, layouts)
+        made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
+    return _record(lake, made, fates, digest, facts)
 
 
-def recipe_settings(settings: Settings, recipe: str | None) -> tuple[Settings, Recipe]:
-    """The tree with a recipe's own sections in place of the common ones, and the recipe."""
-    chosen = settings.datasets[recipe] if recipe else Recipe()
-    own = {n: v for n in ("selection", "pairs", "mix", "layouts") if (v := getattr(chosen, n)) is not None}
-    return settings.model_copy(update=own), chosen
-
-
-def _dataset(curation: Curation, kind: Any, recipe: str | None, decide: Any) -> Made:
-    settings, chosen = recipe_settings(curation.settings, recipe)
-    finisher = Finisher(kind, settings.layouts, redactor(settings.redaction.pii), curation.holdout)
-    hashed = hashed_settings(settings, chosen, finisher.layouts)
-    name = name_of(kind, recipe)
-    digest = content_id([curation.inputs_digest, hashed])
-    if (unchanged := fresh(curation.lake, name, digest)) is not None:
+def _dataset(curation: Curation, kind: Literal["sft", "pair", "rl"], recipe: str | None, decide: Decide) -> Made:
+    lake, (settings, chosen) = curation.lake, recipe_settings(curation.settings, recipe)
+    name, digest = name_of(kind, recipe), _wanted(curation, kind, recipe)
+    if (unchanged := _unchanged(lake, name, digest)) is not None:
         return unchanged
     index, common = curation.index, curation.attempts
     if recipe is not None:
         index, common = curate.of_recipe(index, common, chosen)
     curated = decide(index, common, settings)
-    with dataset.draft(curation.lake.home, name, tuple(finisher.layouts)) as draft:
-        done = write_rows(draft, rows_of(curation.lake, curated, settings), finisher)
+    layouts = layouts_for(kind, settings.layouts)
+    with dataset.draft(lake.home, name, [one.NAME for one in layouts]) as draft:
+        finisher = Finisher(layouts, redactor(settings.redaction.pii), curation.holdout)
+        done = write_rows(draft, rows_of(lake, curated, settings), finisher)
         fates = fates_table(curate.fates(curated, done.row_ids, done.late))
-        facts = {**curated.facts, "kinds": dict(sorted(done.kinds.items()))}
-        manifest = manifest_of(curation, kind, digest, done, facts, curated.warnings)
-        published = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
-    return record(curation.lake, published, fates, digest, facts)
+        facts = {**curated.facts, "kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
+        manifest = manifest_of(index.runs, curation.inputs, settings, kind, digest, CODE, done, facts, curated.warnings)
+        hashed = hashed_settings(settings, chosen, layouts)
+        made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
+    return _record(lake, made, fates, digest, facts)
 
 
-def hashed_settings(settings: Settings, recipe: Recipe, layouts: Mapping[str, int]) -> dict[str, Any]:
-    """The settings that a dataset's bytes depend on, with the versions of its layouts."""
-    filters = recipe.model_dump(mode="json", include={"sources", "agents", "tasks", "policies"})
-    return {**settings.hashed(), "layouts": dict(sorted(layouts.items())), "filters": filters}
+def _rows_named(
+    curation: Curation, row_ids: dict[tuple[str, str], str], settings: Settings
+) -> Iterator[tuple[tuple[int, ...], Row]]:
+    """The rows of these ids, made from their text again. A trace that stands twice in its run gives its row once."""
+    frame, given = curation.index.frame, set()
+    addresses = zip(frame["run_id"].tolist(), frame["trace_id"].tolist(), strict=True)
+    rows = np.array([row for row, address in enumerate(addresses) if address in row_ids], dtype=np.int64)
+    for row, rollout in texts(curation.lake, curation.index, rows):
+        made = sft_row(rollout, settings.redaction.supervise_placeholders)
+        if made is not None and made.row_id == row_ids[rollout.run_id, rollout.trace_id] and made.row_id not in given:
+            given.add(made.row_id)
+            yield (row,), made
 
 
-def manifest_of(
-    curation: Curation, kind: str, digest: str, done: Published, facts: dict[str, Any], warnings: tuple[str, ...]
-) -> dict[str, Any]:
-    """What the manifest says beside rows, counts and files."""
-    runs = [{"run_id": s.run_id, "content_digest": s.content_digest} for s in curation.index.runs]
-    return {
-        "kind": kind,
-        "code": {
-            "version": _code_version(),
-            "datasets": CODE,
-            "ruleset": ruleset_digest(curation.settings.redaction.pii),
-        },
-        "inputs": {"digest": digest, "runs": runs, "goldens": curation.inputs.goldens_digest},
-        "graders": {name: sorted(found) for name, found in sorted(done.graders.items())},
-        "facts": {**facts, "goldens": len(curation.inputs.goldens)},
-        "warnings": list(warnings),
-    }
+def _all(settings: Settings) -> Iterator[tuple[Kind, str | None]]:
+    kinds: tuple[Kind, ...] = ("sft", "pair", "rl", "mix")
+    yield from ((kind, None) for kind in kinds)
+    yield from ((kind, recipe) for recipe in sorted(settings.datasets) for kind in kinds if kind != "rl")
 
 
-def fresh(lake: Lake, name: str, digest: str) -> Made | None:
-    """The asset as it stands, when it was made from the same inputs and is still there."""
+def _advantages_digest(curation: Curation) -> str:
+    return content_id([curation.inputs_digest, curation.settings.groups.model_dump(mode="json")])
+
+
+def _classifier_digest() -> str:
+    return content_id([CODE, FEATURES_VERSION, training_set_hash(seed_set())])
+
+
+def _wanted(curation: Curation, kind: Kind, recipe: str | None) -> str:
+    """Digest of all that a dataset depends on."""
+    settings, chosen = recipe_settings(curation.settings, recipe)
+    if kind != "mix":
+        hashed = hashed_settings(settings, chosen, layouts_for(kind, settings.layouts))
+        return content_id([curation.inputs_digest, hashed])
+    hashed = hashed_settings(settings, chosen, layouts_for("sft", settings.layouts))
+    source = curation.lake.current(name_of("sft", recipe))
+    return content_id([curation.inputs_digest, hashed, source.digest if source else None, _classifier_digest()])
+
+
+def _unchanged(lake: Lake, name: str, digest: str) -> Made | None:
+    made = _standing(lake, name)
+    return made if made is not None and made.inputs_digest == digest else None
+
+
+def _standing(lake: Lake, name: str) -> Made | None:
+    """A dataset as its newest publication left it; None where it or its folder is not there."""
     current = lake.current(name)
-    if current is None or current.inputs_digest != digest:
+    if current is None:
         return None
     counts = current.counts
     path = lake.home / "datasets" / name / counts["version"]
     if not (path / "manifest.json").is_file():
         return None
     ledger = Ledger(counts["in"], counts["kept"], counts["dropped"])
-    return Made(name, "unchanged", digest, counts["version"], counts["rows"], path, ledger, counts["facts"])
+    version, rows = counts["version"], counts["rows"]
+    return Made(name, "unchanged", current.inputs_digest, version, rows, path, ledger, counts["facts"])
 
 
-def record(lake: Lake, published: dataset.Version, fates: pa.Table, digest: str, facts: dict[str, Any]) -> Made:
-    """Put the ledger of a publication into the lake; the pointer to it is replaced last."""
+def _record(lake: Lake, version: dataset.Version, fates: pa.Table, digest: str, facts: dict[str, Any]) -> Made:
+    """Put the ledger of a publication into the lake."""
     ledger = ledger_of(fates)
-    counts = {**ledger.as_json(), "version": published.version, "rows": published.rows, "facts": facts}
-    lake.put(published.name, {FATES: fates}, digest, counts)
-    status: Literal["made", "same_rows"] = "made" if published.new else "same_rows"
-    return Made(published.name, status, digest, published.version, published.rows, published.path, ledger, facts)
-
-
-def _code_version() -> str:
-    try:
-        return version("trace-flywheel")
-    except PackageNotFoundError:  # a checkout that is not installed
-        return "checkout"
+    counts = {**ledger.as_json(), "version": version.version, "rows": version.rows, "facts": facts}
+    lake.put(version.name, {FATES: fates}, digest, counts)
+    status: Literal["made", "same_rows"] = "made" if version.new else "same_rows"
+    return Made(version.name, status, digest, version.version, version.rows, version.path, ledger, facts)

@@ -56,11 +56,6 @@ class Index:
     runs: tuple[Sidecar, ...]
     stale: tuple[str, ...]
 
-    @property
-    def digest(self) -> str:
-        """Of the content of every run: what a dataset depends on."""
-        return content_id([[s.run_id, s.content_digest, s.inputs_digest] for s in self.runs])
-
     def only(self, mask: np.ndarray) -> "Index":
         """The rows under a mask; the lost ones stay."""
         rows = np.flatnonzero(mask)
@@ -76,22 +71,30 @@ class Index:
         )
 
 
+def agreeing(lake: Lake) -> tuple[tuple[Sidecar, ...], tuple[str, ...]]:
+    """The index sidecars of the runs whose index was made from their text as it is now, and the names of the others."""
+    texts = {s.run_id: s.content_digest for s in lake.sidecars(REDACTED)}
+    found = lake.sidecars(INDEX)
+    good = tuple(s for s in found if s.facts["of"] == texts.get(s.run_id))
+    return good, tuple(sorted({s.run_id for s in found} - {s.run_id for s in good}))
+
+
+def digest_of(runs: Sequence[Sidecar]) -> str:
+    """Of the content of every run: what a dataset depends on."""
+    return content_id([[s.run_id, s.content_digest, s.inputs_digest] for s in runs])
+
+
 def load_index(lake: Lake) -> Index:
     """The index of every run whose partitions agree; the others are named in `stale` and take no part."""
-    runs, stale, tables = [], [], [INDEX_SCHEMA.empty_table()]
+    runs, stale = agreeing(lake)
+    tables = [INDEX_SCHEMA.empty_table()]
     lost: list[Drop] = []
-    redacted = {s.run_id: s for s in lake.sidecars(REDACTED)}
-    for sidecar in lake.sidecars(INDEX):
-        text = redacted.get(sidecar.run_id)
-        if text is None or sidecar.facts["of"] != text.content_digest:
-            stale.append(sidecar.run_id)
-            continue
+    for sidecar in runs:
         try:
             tables += [pq.read_table(lake.part_path(sidecar, part), schema=INDEX_SCHEMA) for part in sidecar.parts]
             lost += lake.drops(sidecar)
         except FileNotFoundError:
             raise LakeError(f"run {sidecar.run_id} changed while the index was read; run it again") from None
-        runs.append(sidecar)
     table = pa.concat_tables(tables)
     keys = [(name, "ascending") for name in ("run_id", "trace_id", "part", "position")]
     table = table.take(pc.sort_indices(table, sort_keys=keys)).combine_chunks()
@@ -102,8 +105,8 @@ def load_index(lake: Lake) -> Index:
         _spans(table, "prompt"),
         _spans(table, "supervised"),
         tuple(lost),
-        tuple(runs),
-        tuple(stale),
+        runs,
+        stale,
     )
 
 

@@ -6,7 +6,7 @@ one part at a time, so memory does not grow with the dataset.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -61,23 +61,21 @@ def rows_of(lake: Lake, curated: Curated, settings: Settings) -> Iterator[tuple[
         made = (
             _rl_row(curated, row, rollout)
             if curated.kind == "rl"
-            else _sft_row(rollout, settings.redaction.supervise_placeholders)
+            else sft_row(rollout, settings.redaction.supervise_placeholders)
         )
         yield (row,), made
+
+
+def layouts_for(kind: Kind, names: Sequence[str]) -> tuple[Layout, ...]:
+    """The canonical layout and those of `names` that hold rows of this kind, by name."""
+    return tuple(one for name in sorted({CANONICAL, *names}) if kind in (one := layout(name)).KINDS)
 
 
 class Finisher:
     """The last gate. `lines` gives a row in every layout, or the drop of stage `publish` that keeps it out."""
 
-    def __init__(self, kind: Kind, names: Sequence[str], redactor: Redactor, holdout: Holdout) -> None:
-        wanted = [layout(name) for name in sorted({CANONICAL, *names})]
-        self._layouts = [one for one in wanted if kind in one.KINDS]
-        self._redactor, self._holdout = redactor, holdout
-
-    @property
-    def layouts(self) -> dict[str, int]:
-        """Versions by name of the layouts that fit the rows."""
-        return {one.NAME: one.VERSION for one in self._layouts}
+    def __init__(self, layouts: Sequence[Layout], redactor: Redactor, holdout: Holdout) -> None:
+        self._layouts, self._redactor, self._holdout = layouts, redactor, holdout
 
     def lines(self, row: Row) -> dict[str, list[bytes]] | Drop:
         made: dict[str, list[bytes]] = {}
@@ -143,7 +141,8 @@ def _refused(row: Row, reason: str, evidence: dict[str, Any]) -> Drop:
     return Drop(Stage.PUBLISH, reason, {**evidence, "row_id": row.row_id}, task_id=row.provenance.task_id)
 
 
-def _sft_row(rollout: Rollout, supervise_placeholders: Any) -> SftRow:
+def sft_row(rollout: Rollout, supervise_placeholders: Literal["mask", "keep"]) -> SftRow:
+    """The SFT row of a rollout that was chosen."""
     view = supervised(rollout, supervise_placeholders)
     if not isinstance(view, SupervisedRollout):
         raise AssertionError(f"{rollout.trace_id}: chosen although {view.reason}")

@@ -12,7 +12,7 @@ import re
 import shutil
 import time
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -247,15 +247,24 @@ class Lake:
         return pq.read_table(self.root / asset / current.digest / f"{name}.parquet")
 
     def put(
-        self, asset: str, tables: Mapping[str, pa.Table], inputs_digest: str, counts: Mapping[str, Any]
+        self,
+        asset: str,
+        tables: Mapping[str, pa.Table],
+        inputs_digest: str,
+        counts: Mapping[str, Any],
+        write: Callable[[Path], None] | None = None,
     ) -> TableSidecar:
-        """Replace an unpartitioned asset; only its newest version is kept."""
+        """Replace an unpartitioned asset; only its newest version is kept. `write` adds files that are no tables."""
         self._prepare()
         base = self.root / asset
         _sweep(base)
         with workplace(base) as folder:
-            parts = [write_table(folder / f"{name}.parquet", table) for name, table in sorted(tables.items())]
-            digest = content_id([FORMAT, asset, [(p.name, p.sha256) for p in parts], inputs_digest])[:16]
+            for name, table in sorted(tables.items()):
+                write_table(folder / f"{name}.parquet", table)
+            if write is not None:
+                write(folder)
+            files = [(p.name, sha256_hex(p.read_bytes())) for p in sorted(folder.iterdir())]
+            digest = content_id([FORMAT, asset, files, inputs_digest])[:16]
             sidecar = TableSidecar(FORMAT, asset, digest, inputs_digest, dict(counts))
             replace_text(folder / "sidecar.json", _pretty(sidecar))
             settle(folder, base / digest)

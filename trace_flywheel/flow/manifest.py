@@ -1,0 +1,58 @@
+"""What a dataset version says about itself: the settings its bytes depend on, and the manifest's own part."""
+
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.publish import Published
+from trace_flywheel.lake.store import Sidecar
+from trace_flywheel.redaction.redact import ruleset_digest
+from trace_flywheel.settings import Recipe, Settings
+from trace_flywheel.trainers.layout import Layout
+
+
+def recipe_settings(settings: Settings, recipe: str | None) -> tuple[Settings, Recipe]:
+    """The tree with a recipe's own sections in place of the common ones, and the recipe."""
+    chosen = settings.datasets[recipe] if recipe else Recipe()
+    own = {n: v for n in ("selection", "pairs", "mix", "layouts") if (v := getattr(chosen, n)) is not None}
+    return settings.model_copy(update=own), chosen
+
+
+def hashed_settings(settings: Settings, recipe: Recipe, layouts: Sequence[Layout]) -> dict[str, Any]:
+    """The settings that a dataset's bytes depend on, with the versions of its layouts: what its card shows."""
+    filters = recipe.model_dump(mode="json", include={"sources", "agents", "tasks", "policies"})
+    return {**settings.hashed(), "layouts": {one.NAME: one.VERSION for one in layouts}, "filters": filters}
+
+
+def manifest_of(
+    runs: Sequence[Sidecar],
+    inputs: SideInputs,
+    settings: Settings,
+    kind: str,
+    digest: str,
+    code: int,
+    done: Published,
+    facts: dict[str, Any],
+    warnings: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The manifest beside rows, counts and files: inputs with digests, code, graders, facts and warnings."""
+    return {
+        "kind": kind,
+        "code": {"version": _code_version(), "datasets": code, "ruleset": ruleset_digest(settings.redaction.pii)},
+        "inputs": {
+            "digest": digest,
+            "runs": [{"run_id": s.run_id, "content_digest": s.content_digest} for s in runs],
+            "goldens": inputs.goldens_digest,
+        },
+        "graders": {name: sorted(found) for name, found in sorted(done.graders.items())},
+        "facts": {**facts, "goldens": len(inputs.goldens)},
+        "warnings": list(warnings),
+    }
+
+
+def _code_version() -> str:
+    try:
+        return version("trace-flywheel")
+    except PackageNotFoundError:  # a checkout that is not installed
+        return "checkout"
