@@ -1,0 +1,53 @@
+"""`flywheel datasets`: which dataset versions there are, or all versions of one."""
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from trace_flywheel.cli.options import AsJson, Config, Home, settings_of
+
+
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="All versions of this dataset, newest first.")] = None,
+    as_json: AsJson = False,
+    home: Home = None,
+    config: Config = None,
+) -> None:
+    from trace_flywheel.lake.dataset import find_version, names, versions
+
+    place = settings_of(home, config).home
+    newest = {one: find_version(place, one) for one in ([name] if name else names(place))}
+    shown = versions(place, name) if name else tuple(newest.values())
+    listed = [_line(version, newest[version.name].version == version.version) for version in shown]
+    if as_json:
+        print(json.dumps(listed, ensure_ascii=False))
+        return
+    if not listed:
+        print(f"no datasets in {place}; run `flywheel refresh`")
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("dataset", "version", "rows", "published", "size", "path", box=None)
+    for one in listed:
+        mark = "" if one["latest"] else " (older)"
+        size = f"{one['bytes'] / 1e6:.1f} MB"
+        table.add_row(one["name"] + mark, one["version"], str(one["rows"]), one["date"], size, one["path"])
+    Console(soft_wrap=True, width=200).print(table)
+
+
+def _line(version: Any, latest: bool) -> dict[str, Any]:
+    files = [path for path in version.path.rglob("*") if path.is_file()]
+    published = datetime.fromtimestamp((version.path / "manifest.json").stat().st_mtime, UTC)
+    return {
+        "name": version.name,
+        "version": version.version,
+        "latest": latest,
+        "rows": version.rows,
+        "date": published.isoformat(timespec="seconds"),
+        "bytes": sum(path.stat().st_size for path in files),
+        "path": str(version.path),
+        "card": str(version.path / "README.md"),
+    }

@@ -1,0 +1,32 @@
+"""`flywheel export`: a dataset version in a trainer's layout."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trace_flywheel.cli.options import Config, Home, settings_of
+
+FAULTS_SHOWN = 5
+
+
+def export(
+    dataset: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="Without a version: the newest.")],
+    format: Annotated[str, typer.Option("--format", help="The layout, as `flywheel convert` names it.")],
+    out: Annotated[Path, typer.Option("--out", help="A new folder.")],
+    home: Home = None,
+    config: Config = None,
+) -> None:
+    from trace_flywheel.flow.export import export as written
+    from trace_flywheel.lake.dataset import find_version
+    from trace_flywheel.redaction.redact import redactor
+
+    settings = settings_of(home, config)
+    version = find_version(settings.home, dataset)
+    made = written(version, format, out, redactor(settings.redaction.pii))
+    for row_id, fault in sorted(made.refused.items())[:FAULTS_SHOWN]:
+        print(f"left out {row_id}: {fault}", file=sys.stderr)
+    if len(made.refused) > FAULTS_SHOWN:
+        print(f"left out {len(made.refused) - FAULTS_SHOWN} more", file=sys.stderr)
+    print(f"{made.rows} rows of {version.name}@{version.version} as {format}: {made.path}")

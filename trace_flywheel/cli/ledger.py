@@ -1,0 +1,43 @@
+"""`flywheel ledger`: the funnel of a dataset, stage by stage."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from trace_flywheel.cli.options import AsJson, Config, Home, settings_of
+
+
+def ledger(
+    dataset: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="Without a version: its newest curation.")],
+    as_json: AsJson = False,
+    home: Home = None,
+    config: Config = None,
+) -> None:
+    from trace_flywheel.lake.dataset import fates, find_version
+    from trace_flywheel.lake.ledger import ledger_of
+    from trace_flywheel.lake.store import Lake
+
+    place = settings_of(home, config).home
+    version = find_version(place, dataset)
+    lake = Lake(place)
+    # The rows of a version never change; what became of the others since stands in the lake.
+    newest = "@" not in dataset and lake.current(version.name) is not None
+    found = ledger_of(lake.table(version.name, "fates") if newest else fates(version))
+    steps = found.funnel()
+    if as_json:
+        funnel = [{"stage": s.stage, "in": s.entered, "kept": s.kept, "dropped": s.dropped} for s in steps]
+        document = {"dataset": version.name, "version": version.version, **found.as_json(), "funnel": funnel}
+        print(json.dumps(document, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("stage", "in", "kept", "dropped", box=None)
+    for step in steps:
+        reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(step.dropped.items()))
+        table.add_row(step.stage, str(step.entered), str(step.kept), reasons)
+    console = Console(soft_wrap=True, width=200)
+    console.print(f"{version.name} {version.version}: {version.rows} rows", highlight=False)
+    console.print(table)
+    console.print(f"{found.entered} rollouts in, {found.kept} kept", highlight=False)

@@ -1,0 +1,30 @@
+"""`flywheel why`: what became of one rollout in every dataset, and the evidence."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from trace_flywheel.cli.options import AsJson, Config, Home, settings_of
+
+
+def why(
+    trace_id: Annotated[str, typer.Argument(help="The rollout's trace id.")],
+    run: Annotated[str | None, typer.Option("--run", help="Its run id, or the last part of it.")] = None,
+    as_json: AsJson = False,
+    home: Home = None,
+    config: Config = None,
+) -> None:
+    from trace_flywheel.flow.why import why as fates_of
+    from trace_flywheel.lake.store import Lake
+
+    fates = fates_of(Lake(settings_of(home, config).home), trace_id, run)
+    if as_json:
+        print(json.dumps(fates, ensure_ascii=False))
+        return
+    for fate in fates:
+        place = f"{fate['dataset']}  {fate['run_id']}  task {fate['task_id']}"
+        if fate["kept"]:
+            print(f"{place}\n    kept: {', '.join(fate['row_ids'])}")
+        else:
+            print(f"{place}\n    dropped: {fate['stage']}/{fate['reason']}  {json.dumps(fate['evidence'])}")

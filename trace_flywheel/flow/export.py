@@ -1,0 +1,123 @@
+"""A published dataset version in another layout: its own rows read back, written anew, held to the same rules.
+
+The version is the source of truth: nothing is looked up elsewhere, so any version can be exported at any time. A row
+that the trainer could not load, or that shows a finding once it is in its last form, is left out and told.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+import pyarrow.parquet as pq
+
+from trace_flywheel.lake import dataset
+from trace_flywheel.lake.card import card
+from trace_flywheel.lake.dataset import Version
+from trace_flywheel.lake.files import new_file, settle, workplace
+from trace_flywheel.lake.parts import write_table
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.message import Message, Tool, ToolCall
+from trace_flywheel.records.rows import PreferencePair, Provenance, RlRow, SftRow
+from trace_flywheel.redaction.redact import Redactor
+from trace_flywheel.trainers.layout import Layout
+from trace_flywheel.trainers.registry import layouts
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """What was written, and by row id why the others were not."""
+
+    path: Path
+    rows: int
+    refused: dict[str, str]
+
+
+def export(version: Version, format: str, out: Path, redactor: Redactor) -> Exported:
+    """Write a version in one layout to a new folder: data, provenance of the rows in it, card and manifest.
+
+    Raises `FlywheelError` for an unknown layout, one that cannot hold these rows, or a folder that is not empty.
+    """
+    one = _layout(version, format)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FlywheelError(f"{out}: exists already; give a new folder with --out")
+    refused: dict[str, str] = {}
+    kept: list[int] = []
+    with workplace(out.absolute().parent) as folder:
+        rows, size = 0, 0
+        with new_file(folder / "data-00000.jsonl") as stream:
+            for position, row in enumerate(rows_of_version(version)):
+                written = list(_written(one, row))
+                fault = next((f for w in written for f in one.validate(w)), None)
+                fault = fault or next((f"finding: {rule}" for w in written for rule in redactor.scan(w)), None)
+                if fault is not None:
+                    refused[row.row_id] = fault
+                    continue
+                kept.append(position)
+                for w in written:
+                    rows, size = rows + 1, size + stream.write(orjson.dumps(w) + b"\n")
+        write_table(folder / "provenance.parquet", pq.read_table(version.path / "provenance.parquet").take(kept))
+        file = {"path": "data-00000.jsonl", "rows": rows, "bytes": size}
+        manifest = {**version.manifest, "layout": format, "files": [file], "refused": len(refused)}
+        for name, text in (
+            ("manifest.json", orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()),
+            ("README.md", card(manifest)),
+        ):
+            with new_file(folder / name) as stream:
+                stream.write(text.encode() + b"\n")
+        if out.is_dir():
+            out.rmdir()
+        settle(folder, out)
+    return Exported(out, rows, refused)
+
+
+def rows_of_version(version: Version) -> Iterator[SftRow | PreferencePair | RlRow]:
+    """The rows of a version with their provenance, in order, as they were before they took a layout."""
+    for line, about in zip(dataset.lines(version), dataset.provenance(version), strict=True):
+        yield _row(orjson.loads(line), about)
+
+
+def _layout(version: Version, format: str) -> Layout:
+    kind = version.manifest["kind"]
+    fitting = [name for name, one in layouts().items() if kind in one.KINDS]
+    if format not in fitting:
+        raise FlywheelError(f"{version.name} cannot be exported as {format!r}; its rows fit: {', '.join(fitting)}")
+    return layouts()[format]
+
+
+def _written(one: Layout, row: SftRow | PreferencePair | RlRow) -> Iterator[dict[str, Any]]:
+    if isinstance(row, SftRow):
+        return one.sft_rows(row)
+    return one.pair_rows(row) if isinstance(row, PreferencePair) else one.rl_rows(row)
+
+
+def _row(row: Mapping[str, Any], about: Provenance) -> SftRow | PreferencePair | RlRow:
+    tools = tuple(_tool(tool["function"]) for tool in row["tools"])
+    if "chosen" in row:
+        prompt, chosen, rejected = (tuple(map(_message, row[part])) for part in ("prompt", "chosen", "rejected"))
+        return PreferencePair(about.row_id, prompt, chosen, rejected, tools, about)
+    messages = tuple(map(_message, row["messages"]))
+    if "group" in row:
+        return RlRow(about.row_id, messages, tools, row["reward"], row["advantage"], row["group"], about)
+    return SftRow(about.row_id, messages, tools, about)
+
+
+def _message(row: Mapping[str, Any]) -> Message:
+    calls = (ToolCall(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in row.get("tool_calls", ()))
+    ids, logprobs = row.get("token_ids"), row.get("logprobs")
+    return Message(
+        row["role"],
+        row["content"],
+        row.get("reasoning_content"),
+        tuple(calls),
+        row.get("tool_call_id"),
+        row.get("name"),
+        row.get("is_error"),
+        row.get("train_on"),
+        tuple(ids) if ids is not None else None,
+        tuple(logprobs) if logprobs is not None else None,
+    )
+
+
+def _tool(function: Mapping[str, Any]) -> Tool:
+    return Tool(function["name"], function["description"], function["parameters"])
