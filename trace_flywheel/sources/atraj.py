@@ -140,7 +140,8 @@ def _messages(steps: Sequence[Step]) -> list[Message]:
     """Calls are numbered, because the format has no ids: a tool step answers the latest call before it."""
     messages: list[Message] = []
     calls = 0
-    for step, following in zip(steps, [*steps[1:], None], strict=True):
+    for i, step in enumerate(steps):
+        following = steps[i + 1] if i + 1 < len(steps) else None
         extra: dict[str, Any] = {"input_ids": step.input_ids, "timestamp": step.timestamp}
         if step.role == "tool":
             messages.append(_tool_message(step, f"call_{calls}", extra))
