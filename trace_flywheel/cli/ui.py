@@ -38,8 +38,9 @@ def ui(
     }
     if config is not None:
         environment["FLYWHEEL_CONFIG"] = str(config.absolute())
-    command = [sys.executable, "-m", "dagster", "dev", "-w", str(folder / "workspace.yaml")]
-    command += ["-h", ADDRESS, "-p", str(port), "--log-level", "warning"]
+    # Dagster warns that `dagster dev` will be `dg dev` one day; the pinned release has it.
+    command = [sys.executable, "-W", "ignore", "-m", "dagster", "dev", "-w", str(folder / "workspace.yaml")]
+    command += ["-h", ADDRESS, "-p", str(port), "--log-level", "error"]
     raise typer.Exit(_serve(command, environment, port, str(settings.home)))
 
 
@@ -48,7 +49,8 @@ def _serve(command: list[str], environment: dict[str, str], port: int, home: str
     # only be killed. A handler of our own is reset to the default in the child.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
-    child = subprocess.Popen(command, env=environment)
+    # A session of its own: Ctrl-C reaches it through us, once, and Dagster's orderly end is not interrupted.
+    child = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
         while child.poll() is None and not _answers(port):
             time.sleep(0.2)
@@ -64,6 +66,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _stop(child: subprocess.Popen[bytes]) -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     child.send_signal(signal.SIGINT)
     try:
         child.wait(STOP_SECONDS)

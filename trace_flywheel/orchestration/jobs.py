@@ -6,8 +6,6 @@ work over processes. The stage tag is what `dagster.yaml` limits and what the se
 
 import dagster as dg
 
-from trace_flywheel.orchestration.partitions import runs
-
 STAGE = "flywheel/stage"
 INGEST_GROUP = "ingest"
 SOURCE_GROUP = "sources"
@@ -15,7 +13,6 @@ SOURCE_GROUP = "sources"
 ingest_job = dg.define_asset_job(
     "ingest_job",
     selection=dg.AssetSelection.groups(INGEST_GROUP),
-    partitions_def=runs,
     tags={STAGE: "ingest"},
     description="Read, redact and index job folders: one partition a folder, or a range of them in one run.",
 )

@@ -42,7 +42,7 @@ def tag(*parts: object, length: int = 8) -> str:
 def secrets() -> dict[str, str]:
     """Planted values by name: well-formed, and valid nowhere."""
     return {
-        "github_token": "ghp_" + "Sample0Flywheel" + tag("github", length=21),
+        "github_token": "ghp_" + tag("github", length=36),
         "aws_key": "AKIA" + tag("aws", length=16).upper().replace("0", "Q").replace("1", "R")[:16],
         "email": "rosa.lindqvist" + "@" + "larkfield-mail.com",
         "phone": "+1 (415) " + "555-" + "0134",

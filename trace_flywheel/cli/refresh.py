@@ -1,0 +1,87 @@
+"""`flywheel refresh`: discover, ingest what is new or changed, curate, publish; in this process, logged in Dagster.
+
+Where nothing is new and every dataset is up to date, nothing runs and Dagster is not even imported.
+"""
+
+import json
+import sys
+from typing import Any
+
+import msgspec
+
+from trace_flywheel.cli.options import AsJson, Config, Home, Roots, settings_of
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.fate import Drop
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a refresh did. `document` is the `--json` document of the contract."""
+
+    document: dict[str, Any]
+    problems: tuple[str, ...]
+    """What could not be read, one line each."""
+
+
+def refresh(roots: Roots = None, home: Home = None, config: Config = None, as_json: AsJson = False) -> None:
+    outcome = refreshed(settings_of(home, config, roots))
+    for problem in outcome.problems:
+        print(problem, file=sys.stderr)
+    if as_json:
+        print(json.dumps(outcome.document, ensure_ascii=False))
+        return
+    runs = outcome.document["runs"]
+    print(", ".join(f"{runs[name]} {name}" for name in ("found", "ingested", "unchanged", "quarantined")))
+    for name, made in outcome.document["datasets"].items():
+        ledger = outcome.document["ledger"][name]
+        print(f"{name:<16} {made['rows']:>7} rows of {ledger['in']} rollouts  {made['path']}")
+
+
+def refreshed(settings: Any) -> Outcome:
+    """One pass. Raises `FlywheelError` for roots, settings or a lake that cannot be used."""
+    from trace_flywheel.flow.datasets import freshness, published
+    from trace_flywheel.flow.roots import remember, roots_in_force
+    from trace_flywheel.flow.watch import watch
+    from trace_flywheel.lake.store import Lake
+
+    lake = Lake(settings.home)
+    before = watch(settings, lake)
+    if not before.found and not before.gone:
+        first = f" ({_line(before.problems[0])})" if before.problems else ""
+        roots = ", ".join(map(str, roots_in_force(settings)))
+        raise FlywheelError(f"no job folder below {roots}{first}; `flywheel sources DIR` says what was looked at")
+    remember(settings.home, settings.roots)
+    after = before
+    if before.todo:
+        print(f"ingesting {len(before.todo)} of {len(before.found)} runs", file=sys.stderr)
+        _headless(settings).ingest([run.run_id for run in before.todo])
+        after = watch(settings, lake)
+    if freshness(lake, settings, after.inputs)[1]:
+        print("curating and publishing", file=sys.stderr)
+        _headless(settings).publish()
+    quarantines = lake.quarantines()
+    broken = {q.run_id for q in quarantines}
+    unchanged = {run.run_id for run in before.unchanged} - broken
+    ingested = {run.run_id for run in after.unchanged} - unchanged - broken
+    made = published(lake, settings)
+    document = {
+        "runs": {
+            "found": len(before.found),
+            "ingested": len(ingested),
+            "unchanged": len(unchanged),
+            "quarantined": len(before.found) - len(ingested) - len(unchanged),
+        },
+        "datasets": {m.name: {"version": m.version, "rows": m.rows, "path": str(m.path)} for m in made},
+        "ledger": {m.name: m.ledger.as_json() for m in made},
+    }
+    problems = (*(f"{q.run_id}: {q.reason}" for q in quarantines), *map(_line, before.problems))
+    return Outcome(document, problems)
+
+
+def _line(problem: Drop) -> str:
+    return f"{problem.path}: {problem.reason}: {problem.evidence.get('text', '')}"
+
+
+def _headless(settings: Any) -> Any:
+    from trace_flywheel.orchestration.headless import Headless
+
+    return Headless(settings)

@@ -1,0 +1,132 @@
+"""A published dataset version held against what it promises, from its bytes alone.
+
+Publication keeps these promises itself and drops what would break them; the audit reads the finished files once more,
+so that a person (or Dagster's blocking checks) need not take its word. Every promise gives a list of faults, empty
+where it holds. Faults name rows and places, never a secret's value.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.lake.dataset import CANONICAL, Version, fates, provenance
+from trace_flywheel.lake.ledger import ledger_of
+from trace_flywheel.records.message import Message, ToolCall
+from trace_flywheel.records.rows import Provenance
+from trace_flywheel.redaction.redact import Redactor
+
+PROMISES = {
+    "ledger_conserves": "What entered is what was kept plus what was dropped, each with stage and reason.",
+    "provenance_complete": "Every row names its run, traces, grader and source file with its hash, in the rows' order.",
+    "no_golden": "No row is a golden, by task id or by text.",
+    "no_secret_left": "A scan of every value of every layout finds nothing.",
+    "row_ids_unique": "No row stands twice.",
+    "card_matches_files": "Names, sizes, hashes and counts of manifest and card are those of the files.",
+}
+FAULTS_SHOWN = 5
+
+
+def audit(version: Version, holdout: Holdout, redactor: Redactor) -> dict[str, list[str]]:
+    """Faults by promise, all promises in the order of `PROMISES`. Rows are streamed."""
+    faults: dict[str, list[str]] = {name: [] for name in PROMISES}
+    rows = list(provenance(version))
+    faults["ledger_conserves"] += _ledger(version)
+    faults["provenance_complete"] += [f for row in rows for f in _provenance(row)]
+    golden_ids = {golden.task_id for golden in holdout.goldens if golden.suite is None}
+    faults["no_golden"] += [f"row {row.row_id}: task {row.task_id}" for row in rows if row.task_id in golden_ids]
+    twice = [row_id for row_id, n in Counter(row.row_id for row in rows).items() if n > 1]
+    faults["row_ids_unique"] += [f"row {row_id}" for row_id in sorted(twice)]
+    order: list[str] = []
+    for file in version.manifest["files"]:
+        canonical = file["path"].startswith("data-")
+        faults["card_matches_files"] += _file(version.path, file)
+        for number, row in enumerate(_rows(version.path / file["path"]), 1):
+            place = f"{file['path']}:{number}"
+            if found := redactor.scan(row):
+                faults["no_secret_left"].append(f"{place}: {', '.join(sorted(found))}")
+            if canonical:
+                order.append(row["row_id"])
+                faults["no_golden"] += _golden(row, holdout, place)
+    if order != [row.row_id for row in rows]:
+        faults["provenance_complete"].append(f"{len(order)} rows in {CANONICAL}, {len(rows)} in provenance.parquet")
+    faults["card_matches_files"] += _card(version, len(order))
+    return faults
+
+
+def _ledger(version: Version) -> Iterator[str]:
+    table = fates(version)
+    try:
+        ledger = ledger_of(table)
+    except AssertionError as error:
+        yield str(error)
+        return
+    if ledger.as_json() != version.manifest["counts"]:
+        yield f"fates.parquet says {ledger.as_json()}, manifest.json {version.manifest['counts']}"
+    unknown = {row for ids in table["row_ids"].to_pylist() for row in ids or ()} ^ {
+        r.row_id for r in provenance(version)
+    }
+    if unknown:
+        yield f"{len(unknown)} rows without a fate, or fates without their row"
+
+
+def _provenance(row: Provenance) -> Iterator[str]:
+    wanted = 2 if row.kind == "pair" else 1
+    missing = [name for name in ("row_id", "task_id", "run_id", "grader") if not getattr(row, name)]
+    missing += [name for name in ("trace_ids", "source") if len(getattr(row, name)) != wanted]
+    if not all(len(source.rpartition("#")[2]) == 64 for source in row.source):
+        missing.append("source hash")
+    if missing:
+        yield f"row {row.row_id}: {', '.join(missing)}"
+
+
+def _golden(row: Mapping[str, Any], holdout: Holdout, place: str) -> Iterator[str]:
+    if "messages" in row:
+        conversations = [row["messages"]]
+    else:
+        conversations = [row["prompt"] + row["chosen"], row["prompt"] + row["rejected"]]
+    for conversation in conversations:
+        if hit := holdout.hits([_message(m) for m in conversation]):
+            yield f"{place}: golden {hit['golden']} by {hit['side']}"
+
+
+def _message(row: Mapping[str, Any]) -> Message:
+    calls = [ToolCall(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in row.get("tool_calls", ())]
+    return Message(row["role"], row["content"], row.get("reasoning_content"), tuple(calls))
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as stream:
+        for line in stream:
+            yield orjson.loads(line)
+
+
+def _file(folder: Path, file: Mapping[str, Any]) -> Iterator[str]:
+    path = folder / file["path"]
+    digest, rows, size = hashlib.sha256(), 0, 0
+    with path.open("rb") as stream:
+        for line in stream:
+            digest.update(line)
+            rows, size = rows + 1, size + len(line)
+    found = {"rows": rows, "bytes": size, "sha256": digest.hexdigest()}
+    if wrong := [name for name, value in found.items() if file[name] != value]:
+        yield f"{file['path']}: {', '.join(wrong)} differ from the manifest"
+
+
+def _card(version: Version, rows: int) -> Iterator[str]:
+    card = (version.path / "README.md").read_text("utf-8")
+    if rows != version.rows or version.path.name != version.version:
+        yield f"manifest.json says {version.rows} rows of {version.version}; there are {rows} in {version.path.name}"
+    for stated in (f"`{version.version}`", f"{version.rows} rows"):
+        if stated not in card:
+            yield f"README.md does not say {stated}"
+
+
+def shown(faults: Sequence[str]) -> str:
+    """Faults in one text, the first few of many."""
+    text = "; ".join(faults[:FAULTS_SHOWN])
+    return text if len(faults) <= FAULTS_SHOWN else f"{text}; and {len(faults) - FAULTS_SHOWN} more"

@@ -1,0 +1,70 @@
+"""What lies below the roots now, held against the lake: the one view that refresh, sensors and assets start from.
+
+*To do* is a run whose partitions were not made from its present files, settings and side inputs. Sensors let a folder
+*wait* until it is finished and quiet; a person who refreshes wants what is there now. A run whose folder is *gone*
+keeps what was read from it.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from trace_flywheel.flow.ingest import pending
+from trace_flywheel.flow.ingest_tasks import INDEX
+from trace_flywheel.flow.inputs import SideInputs, side_inputs
+from trace_flywheel.flow.roots import roots_in_force
+from trace_flywheel.lake.store import Lake
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.fate import Drop
+from trace_flywheel.settings import Settings
+from trace_flywheel.sources.discover import discover, newest_change
+from trace_flywheel.sources.reader import Run
+
+
+class Watch(msgspec.Struct, frozen=True):
+    """All lists are sorted by run id."""
+
+    found: tuple[Run, ...]
+    todo: tuple[Run, ...]
+    unchanged: tuple[Run, ...]
+    given_up: tuple[Run, ...]
+    waiting: tuple[Run, ...]
+    gone: tuple[str, ...]
+    problems: tuple[Drop, ...]
+    """What looked like a run and is none, and lines of golden and correction files that could not be used."""
+    inputs: SideInputs
+
+
+def watch(settings: Settings, lake: Lake, now: float | None = None) -> Watch:
+    """Look below the roots in force. With `now` (Unix seconds), unfinished and just changed folders wait.
+
+    Raises `FlywheelError` when there is no root, or one is missing or unreadable.
+    """
+    roots = roots_in_force(settings)
+    if not roots:
+        raise FlywheelError("no roots: give `--root DIR`, or set `roots` in flywheel.toml")
+    seen = discover(roots)
+    inputs = side_inputs(seen.runs, settings)
+    waiting = () if now is None else tuple(r for r in seen.runs if _moves(r, settings.ingest.quiet_seconds, now))
+    ready: Sequence[Run] = [r for r in seen.runs if r not in waiting]
+    state = pending(ready, lake, settings, inputs)
+    gone = {s.run_id for s in lake.sidecars(INDEX)} - {r.run_id for r in seen.runs}
+    return Watch(
+        found=seen.runs,
+        todo=state.todo,
+        unchanged=state.unchanged,
+        given_up=state.given_up,
+        waiting=waiting,
+        gone=tuple(sorted(gone)),
+        problems=(*seen.problems, *inputs.problems),
+        inputs=inputs,
+    )
+
+
+def _moves(run: Run, quiet_seconds: float, now: float) -> bool:
+    return not run.finished or now - newest_change(run) < quiet_seconds
+
+
+def side_inputs_now(settings: Settings) -> SideInputs:
+    """Goldens and corrections as they are now. A missing root is an error: goldens that vanish would leak."""
+    return side_inputs(discover(roots_in_force(settings)).runs, settings)

@@ -1,0 +1,132 @@
+"""Checks: blocking ones are post-conditions that never fail in health, warnings say what a person should look at.
+
+The steps themselves fail closed; a failed check cannot stop a run that is not its own. So the checks read the finished
+bytes once more and speak for the whole lake, never for one partition: a later result would hide an earlier one.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.flow.audit import PROMISES, audit, shown
+from trace_flywheel.flow.datasets import ADVANTAGES
+from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
+from trace_flywheel.flow.watch import side_inputs_now
+from trace_flywheel.lake.dataset import find_version
+from trace_flywheel.lake.store import Lake
+from trace_flywheel.orchestration.metadata import table
+from trace_flywheel.orchestration.resources import SettingsResource
+from trace_flywheel.redaction.redact import redactor
+
+TOLERANCE = 1e-6
+"""What the advantages of a group may add up to beside zero, per member."""
+ON_TARGET = 0.02
+"""Share by which a class of the mix may miss its target before it is worth a look."""
+
+
+@dg.asset_check(
+    asset=INDEX, blocking=True, description="Of every run: rollouts read = indexed + dropped with a reason."
+)
+def ledger_conserves(settings: SettingsResource) -> dg.AssetCheckResult:
+    lake = Lake(settings.load().home)
+    read = {s.run_id: s.counts.entered for s in lake.sidecars(GRADED)}
+    faults = [
+        f"{s.run_id}: {read.get(s.run_id)} read, {s.counts.kept} indexed, {s.counts.n_dropped} dropped"
+        for s in lake.sidecars(INDEX)
+        if not read.get(s.run_id) == s.counts.entered == s.counts.kept + s.counts.n_dropped
+    ]
+    return dg.AssetCheckResult(passed=not faults, metadata={"faults": shown(faults), "runs": len(read)})
+
+
+@dg.asset_check(asset=INDEX, description="Folders that gave nothing, with the reason. Mend or remove them.")
+def nothing_quarantined(settings: SettingsResource) -> dg.AssetCheckResult:
+    broken = Lake(settings.load().home).quarantines()
+    rows = [(q.run_id, q.reason, q.attempts) for q in broken]
+    return dg.AssetCheckResult(
+        passed=not broken,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={"quarantined": table(("run", "reason", "tries"), rows)},
+    )
+
+
+@dg.asset_check(asset=ADVANTAGES, blocking=True, description="The advantages of every group add up to zero.")
+def advantages_sum_to_zero(settings: SettingsResource) -> dg.AssetCheckResult:
+    rows = Lake(settings.load().home).table(ADVANTAGES, "advantages")
+    groups: dict[str, list[float]] = {}
+    for group, advantage in zip(rows["group_id"].to_pylist(), rows["advantage"].to_pylist(), strict=True):
+        if advantage is not None and math.isfinite(advantage):
+            groups.setdefault(group, []).append(advantage)
+    faults = [g for g, values in groups.items() if abs(math.fsum(values)) > TOLERANCE * len(values)]
+    return dg.AssetCheckResult(passed=not faults, metadata={"groups": len(groups), "faults": shown(faults)})
+
+
+def promises_of(name: str) -> dg.AssetChecksDefinition:
+    """All promises of a published dataset, kept by one reading of its files."""
+
+    @dg.multi_asset_check(
+        name=f"{name}_promises",
+        specs=[
+            dg.AssetCheckSpec(promise, asset=name, blocking=True, description=text)
+            for promise, text in PROMISES.items()
+        ],
+    )
+    def check(settings: SettingsResource) -> Iterator[dg.AssetCheckResult]:
+        tree = settings.load()
+        version = find_version(tree.home, name)
+        holdout = Holdout(side_inputs_now(tree).goldens, tree.goldens.overlap)
+        for promise, faults in audit(version, holdout, redactor(tree.redaction.pii)).items():
+            yield dg.AssetCheckResult(
+                asset_key=name,
+                check_name=promise,
+                passed=not faults,
+                metadata={"version": version.version, "rows": version.rows, "faults": shown(faults)},
+            )
+
+    return check
+
+
+def mix_on_target(name: str) -> dg.AssetChecksDefinition:
+    """Whether the mix reached its shares, and which class ended its growth."""
+
+    @dg.asset_check(asset=name, name="mix_on_target", description="Each class within two points of its share.")
+    def check(settings: SettingsResource) -> dg.AssetCheckResult:
+        report = find_version(settings.load().home, name).manifest["facts"]["mix"]
+        total = sum(report["kept"][label] for label in report["share"])
+        rows = [
+            (
+                label,
+                report["supply"][label],
+                report["kept"][label],
+                f"{share:.0%}",
+                _share(report["kept"][label], total),
+            )
+            for label, share in report["share"].items()
+        ]
+        off = [
+            label
+            for label, share in report["share"].items()
+            if abs(_part(report["kept"][label], total) - share) > ON_TARGET
+        ]
+        return dg.AssetCheckResult(
+            passed=not off,
+            severity=dg.AssetCheckSeverity.WARN,
+            metadata={
+                "classes": table(("class", "rows to choose from", "kept", "target", "reached"), rows),
+                "limiting": report["limiting"] or "none",
+            },
+        )
+
+    return check
+
+
+def _part(kept: int, total: int) -> float:
+    return kept / total if total else 0.0
+
+
+def _share(kept: int, total: int) -> str:
+    return f"{_part(kept, total):.0%}"
+
+
+INGEST_CHECKS: Sequence[dg.AssetChecksDefinition] = (ledger_conserves, nothing_quarantined)

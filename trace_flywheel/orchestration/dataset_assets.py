@@ -1,0 +1,136 @@
+"""The assets over all runs, made by a factory: the default recipe's and the same again for each `[datasets.NAME]`.
+
+They have no partitions and read the lake themselves; `deps` on all runs draw the lineage. Each is a call into
+`flow.datasets` and a page of metadata about what came of it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import dagster as dg
+
+from trace_flywheel.flow import datasets
+from trace_flywheel.flow.datasets import Curation, Made
+from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
+from trace_flywheel.flow.watch import side_inputs_now
+from trace_flywheel.lake.store import Lake
+from trace_flywheel.orchestration import metadata
+from trace_flywheel.orchestration.partitions import all_runs
+from trace_flywheel.orchestration.resources import SettingsResource
+from trace_flywheel.settings import Settings
+
+CURATION_GROUP, DATASET_GROUP = "curation", "datasets"
+
+
+class Spec(NamedTuple):
+    """One asset over all runs."""
+
+    name: str
+    make: Callable[[Curation], Made]
+    runs: tuple[str, ...]
+    """Per-run assets of which it reads all partitions."""
+    deps: tuple[str, ...]
+    """Assets over all runs and sources that it reads."""
+    group: str
+    description: str
+
+
+def specs(recipes: Sequence[str]) -> Iterator[Spec]:
+    """All assets over all runs, upstream first."""
+    yield Spec(
+        datasets.ADVANTAGES,
+        datasets.grouped_advantages,
+        (INDEX,),
+        (),
+        CURATION_GROUP,
+        "One row per rollout of all runs with its group and its advantage, or the reason why the group is withheld.",
+    )
+    yield Spec(
+        datasets.CLASSIFIER,
+        datasets.depth_classifier,
+        (),
+        (),
+        CURATION_GROUP,
+        "One row per labelled prompt that the depth classifier was trained on; weights lie beside it.",
+    )
+    for recipe in (None, *recipes):
+        yield from _family(recipe)
+
+
+def _family(recipe: str | None) -> Iterator[Spec]:
+    def named(kind: datasets.Kind) -> str:
+        return datasets.name_of(kind, recipe)
+
+    group = recipe or DATASET_GROUP
+    yield Spec(
+        named("sft"),
+        lambda c: datasets.sft_dataset(c, recipe),
+        (INDEX, REDACTED),
+        (datasets.ADVANTAGES, "training_corpus", "corrections", "eval_goldens"),
+        group,
+        "One row per supervised conversation: the best of each task, corrections, step-masked traces; no duplicates.",
+    )
+    yield Spec(
+        named("pair"),
+        lambda c: datasets.dpo_dataset(c, recipe),
+        (INDEX, REDACTED),
+        (datasets.ADVANTAGES, "eval_goldens"),
+        group,
+        "One row per preference pair: a shared prompt, the better and the worse way on.",
+    )
+    if recipe is None:
+        yield Spec(
+            named("rl"),
+            datasets.rl_dataset,
+            (INDEX, REDACTED),
+            (datasets.ADVANTAGES, "eval_goldens"),
+            group,
+            "One row per rollout with its reward and its group's advantage.",
+        )
+    yield Spec(
+        named("mix"),
+        lambda c: datasets.balanced_mix(c, recipe),
+        (),
+        (named("sft"), datasets.CLASSIFIER),
+        group,
+        "SFT rows at the target mix of depth: the largest set that holds it.",
+    )
+
+
+class _Shared:
+    """The curation of the run under way: its steps run in one process, read the index once and see one state of it."""
+
+    def __init__(self) -> None:
+        self._run_id: str | None = None
+        self._curation: Curation | None = None
+
+    def of(self, run_id: str, lake: Lake, settings: Settings) -> Curation:
+        if self._curation is None or self._run_id != run_id:
+            self._run_id, self._curation = run_id, Curation(lake, settings, side_inputs_now(settings))
+        return self._curation
+
+
+_shared = _Shared()
+
+
+def asset_of(spec: Spec) -> dg.AssetsDefinition:
+    """The Dagster asset of a spec."""
+
+    @dg.asset(
+        name=spec.name,
+        deps=[*(dg.AssetDep(key, partition_mapping=all_runs) for key in spec.runs), *spec.deps],
+        group_name=spec.group,
+        code_version=str(datasets.CODE),
+        kinds={"jsonl"} if spec.group != CURATION_GROUP else {"parquet"},
+        description=spec.description,
+    )
+    def materialize(context: dg.AssetExecutionContext, settings: SettingsResource) -> dg.MaterializeResult[Any]:
+        tree = settings.load()
+        lake = Lake(tree.home)
+        before = lake.current(spec.name)
+        made = spec.make(_shared.of(context.run.run_id, lake, tree))
+        return dg.MaterializeResult(
+            metadata=metadata.of_made(lake, made, before), data_version=dg.DataVersion(made.version)
+        )
+
+    return materialize

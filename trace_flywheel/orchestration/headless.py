@@ -1,0 +1,68 @@
+"""The Dagster jobs in this process, without daemon or webserver: what `flywheel refresh` runs.
+
+Runs go into the instance of the home, so they stand in the UI's history like any other. Everything new or changed is
+ingested as range runs over contiguous partitions: one run, unless changed folders lie scattered among old ones.
+"""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from trace_flywheel.orchestration.definitions import build
+from trace_flywheel.orchestration.instance import instance
+from trace_flywheel.orchestration.jobs import ingest_job, refresh_job
+from trace_flywheel.orchestration.partitions import runs
+from trace_flywheel.orchestration.sensors import range_tags, stretches
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.settings import Settings
+
+_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+
+class Pinned:
+    """Stands in for the settings resource with the settings of the command line."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def load(self) -> Settings:
+        return self._settings
+
+
+class Headless:
+    """The jobs of one home under given settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._home = settings.home
+        self._definitions = build(settings, Pinned(settings))
+        self._instance = instance(settings.home)
+
+    def ingest(self, keys: Sequence[str]) -> None:
+        """Register and materialise the partitions of these runs."""
+        name = runs.name or ""
+        known = set(self._instance.get_dynamic_partitions(name))
+        if new := [key for key in keys if key not in known]:
+            self._instance.add_dynamic_partitions(name, new)
+        for stretch in stretches(self._instance.get_dynamic_partitions(name), set(keys)):
+            self._run(ingest_job.name, range_tags(stretch))
+
+    def publish(self) -> None:
+        """Curate and publish from the whole lake."""
+        self._run(refresh_job.name, {})
+
+    def _run(self, job_name: str, tags: dict[str, str]) -> None:
+        job = self._definitions.resolve_job_def(job_name)
+        result = job.execute_in_process(instance=self._instance, tags=tags, run_config=_QUIET, raise_on_error=False)
+        if not result.success:
+            raise FlywheelError(f"{job_name}: {_failure(result)} (run {result.run_id} in `flywheel ui`)")
+
+
+def _failure(result: dg.ExecuteInProcessResult) -> str:
+    """The first step that failed and the innermost error it recorded."""
+    for event in result.all_events:
+        if event.is_step_failure:
+            error = event.step_failure_data.error
+            while error is not None and error.cause is not None:
+                error = error.cause
+            return f"{event.step_key}: {error.message.strip() if error is not None else 'no error recorded'}"
+    return "a blocking check failed"

@@ -1,0 +1,91 @@
+"""The per-run assets: one partition a job folder, many of them in one run.
+
+A bad folder never raises here: in a range run that would lose the events of all others. It is quarantined with its
+reason, and its partition's metadata say so. Raw text is never previewed and never logged; previews begin with
+`redacted_rollouts`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import dagster as dg
+
+from trace_flywheel.flow import ingest
+from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
+from trace_flywheel.flow.steps import StepResult
+from trace_flywheel.flow.watch import watch
+from trace_flywheel.lake.store import Lake
+from trace_flywheel.orchestration import metadata
+from trace_flywheel.orchestration.jobs import INGEST_GROUP
+from trace_flywheel.orchestration.partitions import runs
+from trace_flywheel.orchestration.resources import SettingsResource
+
+Step = Callable[..., Iterator[StepResult]]
+
+
+def _materialize(
+    context: dg.AssetExecutionContext, settings: SettingsResource, step: Step
+) -> dg.MaterializeResult[Any]:
+    """Run one step of ingestion over the partitions of this run, and say per partition what came of it."""
+    tree = settings.load()
+    lake = Lake(tree.home)
+    asset = context.asset_key.path[-1]
+    keys: Sequence[str] = context.partition_keys
+    seen = watch(tree, lake)
+    wanted = set(keys)
+    chosen = [run for run in seen.found if run.run_id in wanted]
+    before = {key: lake.sidecar(asset, key) for key in keys}
+    paths = {run.run_id: run.path for run in chosen}
+    digest = None
+    for result in step(chosen, lake, tree, seen.inputs):
+        key, after = result.run_id, result.sidecar
+        context.add_asset_metadata(metadata.of_partition(result, before[key], paths[key]), partition_key=key)
+        digest = after.content_digest if after is not None else None
+        if result.status == "quarantined":
+            context.log.warning(f"{key} is quarantined: {result.reason}")
+    for key in sorted(wanted - set(paths)):
+        context.log.warning(f"{key}: its folder is not below the roots; what was read from it before stays")
+        context.add_asset_metadata({"status": "folder is away"}, partition_key=key)
+    return dg.MaterializeResult(data_version=dg.DataVersion(digest[:16]) if digest and len(keys) == 1 else None)
+
+
+def _asset(name: str, step: Step, deps: Sequence[str], kinds: set[str], description: str) -> dg.AssetsDefinition:
+    @dg.asset(
+        name=name,
+        deps=deps,
+        group_name=INGEST_GROUP,
+        partitions_def=runs,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        code_version=str(ingest.CODE[name]),
+        kinds=kinds,
+        description=description,
+    )
+    def materialize(context: dg.AssetExecutionContext, settings: SettingsResource) -> dg.MaterializeResult[Any]:
+        return _materialize(context, settings, step)
+
+    return materialize
+
+
+graded_traces = _asset(
+    GRADED,
+    ingest.graded_traces,
+    ["job_folders"],
+    {"parquet"},
+    "One row per rollout of a job folder, as read. The only asset with raw text: private files, no previews.",
+)
+redacted_rollouts = _asset(
+    REDACTED,
+    ingest.redacted_rollouts,
+    [GRADED, "corrections"],
+    {"parquet"},
+    "One row per rollout without secrets and personal data; what could not be made clean was dropped.",
+)
+rollout_index = _asset(
+    INDEX,
+    ingest.rollout_index,
+    [REDACTED, "eval_goldens"],
+    {"parquet"},
+    "One row per redacted rollout: keys, rewards, hashes and sketches. No text; what all later decisions work on.",
+)
+
+INGEST_ASSETS = (graded_traces, redacted_rollouts, rollout_index)

@@ -1,0 +1,171 @@
+"""What a person wants to see on an asset's page: what changed, counts, the funnel, pictures, paths, column schemas."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+
+from trace_flywheel.flow.datasets import ADVANTAGES, CLASSIFIER, Made
+from trace_flywheel.flow.steps import StepResult
+from trace_flywheel.lake.dataset import Version, lines, provenance, read_version
+from trace_flywheel.lake.ledger import Ledger
+from trace_flywheel.lake.store import Lake, Sidecar, TableSidecar
+from trace_flywheel.orchestration import pictures
+
+PREVIEW_ROWS, PREVIEW_CHARS = 3, 160
+
+Metadata = dict[str, Any]
+
+
+def of_partition(result: StepResult, before: Sidecar | None, folder: Path) -> Metadata:
+    """Metadata of one partition of a per-run asset."""
+    shown: Metadata = {"status": result.status, "folder": dg.MetadataValue.path(str(folder))}
+    if result.reason:
+        shown["reason"] = result.reason
+    after = result.sidecar
+    if after is None:
+        return shown
+    shown |= {
+        "changed": _changed(before, after),
+        "dagster/partition_row_count": after.counts.kept,
+        "rollouts_in": after.counts.entered,
+        "dropped": after.counts.n_dropped,
+        "content_digest": after.content_digest,
+    }
+    if after.counts.dropped:
+        rows = [(stage, reason, n) for stage, reasons in after.counts.dropped.items() for reason, n in reasons.items()]
+        shown["drops"] = table(("stage", "reason", "rollouts"), rows)
+    if findings := after.facts.get("findings"):
+        shown["redacted"] = table(("rule", "findings"), sorted(findings.items()))
+    if source := after.facts.get("format"):
+        shown["format"] = source
+    return shown
+
+
+def _changed(before: Sidecar | None, after: Sidecar) -> str:
+    if before is None:
+        return "first time"
+    if before.content_digest == after.content_digest:
+        return "nothing"
+    return f"{after.counts.kept - before.counts.kept:+d} rollouts, content differs"
+
+
+def of_made(lake: Lake, made: Made, before: TableSidecar | None) -> Metadata:
+    """Metadata of an asset over all runs."""
+    shown: Metadata = {
+        "changed": _since(made, before),
+        "dagster/row_count": made.rows,
+        "version": made.version,
+        "path": dg.MetadataValue.path(str(made.path)),
+        "rollouts_in": made.ledger.entered,
+        "rollouts_kept": made.ledger.kept,
+        "funnel": funnel_table(made.ledger),
+        "funnel_picture": dg.MetadataValue.md(
+            pictures.funnel(list(_left(made.ledger)), "Rollouts left after each stage")
+        ),
+    }
+    if made.name == ADVANTAGES:
+        return shown | _of_advantages(lake.table(ADVANTAGES, "advantages"))
+    if made.name == CLASSIFIER:
+        return shown | {"facts": dg.MetadataValue.json(made.facts)}
+    return shown | _of_version(read_version(made.path), made.facts)
+
+
+def _of_advantages(rows: pa.Table) -> Metadata:
+    numbers = {name: [v for v in rows[name].to_pylist() if v is not None] for name in ("reward", "advantage")}
+    return {
+        f"{name}s": dg.MetadataValue.md(pictures.histogram(values, f"{name} of {len(values)} rollouts"))
+        for name, values in numbers.items()
+    } | {"dagster/column_schema": column_schema(rows.schema)}
+
+
+def _of_version(version: Version, facts: Mapping[str, Any]) -> Metadata:
+    rewards = [r for row in provenance(version) for r in row.rewards if r is not None]
+    shown: Metadata = {
+        "card": dg.MetadataValue.md(_without_front_matter((version.path / "README.md").read_text("utf-8"))),
+        "rewards": dg.MetadataValue.md(pictures.histogram(rewards, "Rewards of the rows")),
+        "facts": dg.MetadataValue.json(dict(facts)),
+    }
+    if "mix" in facts:
+        shown["depth_mix"] = dg.MetadataValue.md(_mix_picture(facts["mix"]))
+    first = [json.loads(line) for line in islice(lines(version), PREVIEW_ROWS)]
+    if first:
+        shown["preview"] = table(("prompt", "answer"), [_glance(row) for row in first])
+        shown["dagster/column_schema"] = dg.TableSchema(
+            columns=[dg.TableColumn(name, type(value).__name__) for name, value in first[0].items()]
+        )
+    return shown
+
+
+def _mix_picture(report: Mapping[str, Any]) -> str:
+    total = sum(report["kept"][name] for name in report["share"])
+    wanted = {name: share * total for name, share in report["share"].items()}
+    return pictures.bars(report["kept"], "Rows by depth, with the target's mark", wanted)
+
+
+def _glance(row: Mapping[str, Any]) -> tuple[str, str]:
+    """First user turn and last answer of a published row, shortened. Published text is redacted text."""
+    prompt = row.get("prompt") or row["messages"]
+    answer = row.get("chosen") or row["messages"]
+    asked = next((m["content"] for m in prompt if m["role"] == "user"), "")
+    said = next((m["content"] for m in reversed(answer) if m["role"] == "assistant" and m["content"]), "")
+    return _short(asked), _short(said)
+
+
+def _short(content: Any) -> str:
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    return text if len(text) <= PREVIEW_CHARS else text[: PREVIEW_CHARS - 1] + "…"
+
+
+def _without_front_matter(card: str) -> str:
+    return card.split("---\n", 2)[-1] if card.startswith("---\n") else card
+
+
+def _since(made: Made, before: TableSidecar | None) -> str:
+    if before is None:
+        return "first time"
+    if made.status == "unchanged":
+        return "nothing: the inputs are the same"
+    if made.status == "same_rows":
+        return "inputs and ledger; the rows are the same"
+    rows = before.counts.get("rows", before.counts.get("with_advantage", 0))
+    return f"{made.rows - rows:+d} rows ({rows} before), new version"
+
+
+def _left(ledger: Ledger) -> Iterator[tuple[str, int]]:
+    yield "in", ledger.entered
+    for step in ledger.funnel():
+        yield step.stage, step.kept
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> dg.MarkdownMetadataValue:
+    """A Markdown table."""
+    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+    lines += [f"| {' | '.join(_cell(value) for value in row)} |" for row in rows]
+    return dg.MetadataValue.md("\n".join(lines))
+
+
+def _cell(value: object) -> str:
+    return str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def funnel_table(ledger: Ledger) -> dg.MarkdownMetadataValue:
+    """Stage by stage: in, kept, dropped, and the reasons."""
+    rows = [
+        (step.stage, step.entered, step.kept, step.entered - step.kept, reasons(step.dropped))
+        for step in ledger.funnel()
+    ]
+    return table(("stage", "in", "kept", "dropped", "reasons"), [*rows, ("kept", "", ledger.kept, "", "")])
+
+
+def reasons(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason} {n}" for reason, n in sorted(counts.items()))
+
+
+def column_schema(schema: pa.Schema) -> dg.TableSchema:
+    """An Arrow schema as Dagster shows columns."""
+    return dg.TableSchema(columns=[dg.TableColumn(field.name, str(field.type)) for field in schema])
