@@ -22,7 +22,7 @@ from trace_flywheel.redaction.fields import Owner, values_of, visit
 from trace_flywheel.redaction.jsontext import Leaf, Node, node_of
 from trace_flywheel.redaction.rules import rules_of
 from trace_flywheel.redaction.rules import ruleset_digest as ruleset_digest  # the room's public name
-from trace_flywheel.redaction.scanner import Finding, Scanner, resolve
+from trace_flywheel.redaction.scanner import FOLD, Finding, Scanner, resolve
 from trace_flywheel.redaction.spread import forms, strong
 from trace_flywheel.redaction.tokens import without_tokens
 
@@ -258,8 +258,7 @@ def _text_of(
 
 def _value(leaf: Leaf, finding: Finding) -> str:
     """The value found, line continuations inside it taken out."""
-    text = _bytes(leaf.text)[finding.start : finding.end].decode("utf-8", "replace")
-    return re.sub(r"\\(?:\r?\n|\\\\n)", "", text)
+    return re.sub(FOLD, b"", _bytes(leaf.text)[finding.start : finding.end]).decode("utf-8", "replace")
 
 
 def _drop(rollout: Rollout, reason: str, evidence: dict[str, Any]) -> Drop:

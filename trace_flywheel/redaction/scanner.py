@@ -22,9 +22,15 @@ SEPARATOR = b"\n"
 """Stands before, between and after the leaves: no value holds it at its ends, and patterns see a boundary."""
 CONTEXT = 240
 """Bytes before a value in which a rule's context word may stand."""
-FOLD = rb"\\(?:\r?\n|\\\\n)"
+LONG_VALUE = 96
+"""Bytes of an assigned value that its pattern looks at, so that a refused one costs little; an agreed one is taken to
+its end: the closing quote it was opened with, or the next delimiter."""
+_ENDS = {b'"': re.compile(rb'[^"\n]*'), b"'": re.compile(rb"[^'\n]*"), b"": re.compile(rb"[^\s\"'`<>,;\\]*")}
+MARK_OPENS = b"[REDACTED:"
+"""Before a rule's name in a placeholder: what follows it is no assignment."""
+FOLD = rb"\\(?:\r?\n|\\\\n)\+?"
 """A line continuation inside a token, as written or JSON-escaped."""
-FOLD_DETECT = r"[0-9A-Za-z_+/=.-]{4}\\(?:\r?\n|\\\\n)[0-9A-Za-z_+/=.-]{4}"
+FOLD_DETECT = r"[0-9A-Za-z_+/=.-]{4}\\(?:\r?\n|\\\\n)\+?[0-9A-Za-z_+/=.-]{4}"
 
 
 class ScannerError(RuntimeError):
@@ -134,6 +140,7 @@ class Scanner:
         options.max_mem = 64 << 20
         try:
             self._confirm = [re2.compile(rule.pattern().encode(), options) for rule in self.rules]
+            self._detect = [re2.compile(rule.expression().encode(), options) for rule in self.rules]
             self._context = [re2.compile(r.context.encode(), options) if r.context else None for r in self.rules]
             expressions = [*((rule.database, rule.expression()) for rule in self.rules), ("literal", FOLD_DETECT)]
             unique = list(dict.fromkeys(expressions))
@@ -177,6 +184,8 @@ class Scanner:
                 start, end = self._value_span(rule, match)
                 start, end = max(start, low), min(end, high)
                 if start < end and self._agrees(rule, match, data, start, end, low):
+                    if self._name_group[rule] and end - start >= LONG_VALUE:
+                        end = _end_of(data, start, end, high)
                     yield start, end
                     at = max(end, match.start() + 1)
                 else:
@@ -189,8 +198,17 @@ class Scanner:
         return match.start(), match.end()
 
     def _agrees(self, rule: int, match: Any, data: bytes, start: int, end: int, low: int) -> bool:
+        """Whether detector, assignment, context and validators all hold of this very match.
+
+        The detector is asked again about the match alone, so that a verdict depends on no window and no engine.
+        """
         value = data[start:end].decode("utf-8", "replace")
+        begin = match.start() if self._context[rule] is None else max(low - 1, match.start() - CONTEXT)
+        if self._detect[rule].search(data, begin, match.end() + 1) is None:
+            return False
         if named := self._name_group[rule]:
+            if data.endswith(MARK_OPENS, 0, match.start()):
+                return False
             gap = data[match.end(named) : start].decode("utf-8", "replace")
             if not is_secret_value(match.group(named).decode("utf-8", "replace"), value, gap):
                 return False
@@ -222,6 +240,11 @@ class Scanner:
         for n, (rule, _) in enumerate(canaries):
             if not found.get(2 * n) or not found.get(2 * n + 1):
                 raise ScannerError(f"the scanner misses the canary of rule {self.rules[rule].name}")
+
+
+def _end_of(data: bytes, start: int, end: int, high: int) -> int:
+    tail = _ENDS.get(data[start - 1 : start], _ENDS[b""]).match(data, end, high)
+    return tail.end() if tail else end
 
 
 def _regions(ends: list[int], rule: Rule, low: int, high: int) -> Iterator[tuple[int, int]]:

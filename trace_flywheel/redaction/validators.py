@@ -13,15 +13,15 @@ from collections.abc import Callable
 from math import log2
 
 import orjson
+import re2
 
 from trace_flywheel.redaction.countries import CALLING_CODES, IBAN_LENGTHS
 
 MARK = re.compile(r"\[REDACTED|\*\*\*|<redacted|\[(?:EMAIL|PHONE|SECRET|TOKEN|NAME)_\d", re.IGNORECASE)
 """A mark of an earlier redaction, ours or another's."""
-STAND_IN = re.compile(
-    r"example|placeholder|redacted|change[_-]?me|dummy|sample|your[_-]|my[_-]?(?:secret|token|key|pass)|insert|"
-    r"replace[_-]?(?:me|with)|not[_-]?(?:a[_-]?)?real|\.\.\.|xxxx|0123456789|1234567890|abcdefghij|\*\*\*|<|>|\$\{|\{\{",
-    re.IGNORECASE,
+STAND_IN = re2.compile(
+    r"(?i)example|placeholder|redacted|change[_-]?me|dummy|sample|your[_-]|my[_-]?(?:secret|token|key|pass)|insert|"
+    r"replace[_-]?(?:me|with)|not[_-]?(?:a[_-]?)?real|\.\.\.|xxxx|0123456789|1234567890|abcdefghij|\*\*\*|<|>|\$\{|\{\{"
 )
 """Words of values that stand for a secret in documentation."""
 FILLER = re.compile(r"[xX*.•_\-0]*")
@@ -41,7 +41,7 @@ def real(value: str) -> bool:
 
 def mixed(value: str) -> bool:
     """Letters and digits, or letters of changing case, as random tokens have and words do not."""
-    if any(c.isdigit() for c in value) and any(c.isalpha() for c in value):
+    if re.search(r"\d", value) and re.search(r"[A-Za-z]", value):
         return True
     return len(re.findall(r"[a-z][A-Z]", value)) >= 3
 
