@@ -33,6 +33,7 @@ def test_one_row_per_trial_in_path_order(job, benchflow_trial):
     rows, tally, _ = run(job)
     assert [Path(r["source_path"]).parts[-3] for r in rows] == ["a-b__1", "a__10", "a__9", "b__2"]
     assert (tally.rows, tally.seen, tally.rows_with_calls) == (4, 4, 4)
+    assert tally.counts["exchanges_seen"] == 8
     assert [m["role"] for m in rows[0]["messages"]] == ["system", "user", "assistant", "tool", "assistant"]
     assert rows[0]["messages"][2]["tool_calls"][0]["function"]["arguments"] == '{"command":  "ls"}'
     assert (rows[0]["exchange_index"], rows[0]["model"], rows[0]["reward"]) == (1, "v4", 1.0)

@@ -36,7 +36,7 @@ def test_a_trial_becomes_one_rollout(tmp_path: Path) -> None:
     assert rollout.stop_reason == "end_turn"
     assert roles(rollout) == "uata"
     assert [tool.name for tool in rollout.tools] == ["bash"]
-    assert rollout.metadata == {"skill_mode": "no-skill", "exchange_index": 1}
+    assert rollout.metadata == {"skill_mode": "no-skill", "exchange_index": 1, "calls": 2}
     assert rollout.source.path == "half-life__0a/trajectory/llm_trajectory.jsonl"
     assert len(rollout.source.sha256) == 64
     assert not rollout.is_truncated

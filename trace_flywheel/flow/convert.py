@@ -183,7 +183,7 @@ def _watched(outcomes: Iterable[Outcome], strict: bool, warn: Warn) -> Iterator[
         if refusal is not None and refusal.stage != CONVERT:
             text = refusal.evidence.get("text")
             line = f":{number}" if (number := refusal.evidence.get("line")) else ""
-            told = f"{outcome.path}{line}: {refusal.reason}{f' ({text})' if text else ''}"
+            told = f"{outcome.source_path}{line}: {refusal.reason}{f' ({text})' if text else ''}"
             if strict and outcome.unreadable:
                 raise FlywheelError(f"{told}; without --strict the rest is converted")
             warn(f"not converted: {told}")

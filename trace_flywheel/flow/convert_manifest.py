@@ -76,6 +76,7 @@ class Tally:
             self.without_result += refusal.reason == "missing_result"
             self._count("skipped_no_result", refusal.reason != "missing_result")
         drop = {"rollout": outcome.path, "run_id": outcome.run_id, "trace_id": outcome.trace_id}
+        drop["source_path"] = outcome.source_path
         self.drops.append({**drop, **msgspec.to_builtins(refusal)})
 
     def _count(self, name: str, number: int) -> None:

@@ -4,7 +4,6 @@ Order: held out, terminal, reward, a model call that succeeded, then each conver
 encoded rows, or why there are none, and always the identity and score that its group needs.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -19,6 +18,8 @@ GROUP_KEYS = ("task", "agent", "model", "job", "task_digest", "policy_version")
 DEFAULT_BY = ("task", "agent", "model", "job")
 CONVERT = "convert"
 """Stage of the decisions that only `convert` takes; the others are those of the ledger."""
+TRIAL_FILES = frozenset({"result.json", "llm_trajectory.jsonl", "acp_trajectory.jsonl", "trajectory.json"})
+TRIAL_FOLDERS = frozenset({"trajectory", "agent"})
 MAX_FAULTS = 5
 """Faults of one row that the manifest lists; `flywheel validate` finds all of them."""
 
@@ -73,7 +74,8 @@ class Outcome(msgspec.Struct):
 def outcome_of_drop(drop: Drop, base: str) -> Outcome:
     """What could not be read: nothing but its best-known identity."""
     return Outcome(
-        path=joined(base, drop.path or ""),
+        path=trial_of(file := joined(base, drop.path or "")),
+        source_path=file,
         trace_id=drop.trace_id,
         run_id=drop.run_id,
         key={"task": drop.task_id, "agent": drop.agent, "model": drop.model, "job": drop.job},
@@ -112,12 +114,11 @@ def outcome_of(rollout: Rollout, layout: Layout, rules: Rules, base: str) -> Out
 def identity_of(rollout: Rollout, base: str) -> Outcome:
     """The outcome before any decision."""
     source = joined(base, rollout.source.path)
-    folder = source.rpartition("/")[0].removesuffix("/trajectory")
     told = rollout.metadata or {}
     calls = [e for e in rollout.exchanges if e.status in (None, SUCCESS)]
     failed = int(told.get("failed_calls", len(rollout.exchanges) - len(calls)))
     return Outcome(
-        path=folder if rollout.source.format in ("benchflow", "harbor") else source,
+        path=trial_of(source),
         trace_id=rollout.trace_id,
         run_id=rollout.run_id,
         key={
@@ -187,8 +188,10 @@ def joined(base: str, path: str) -> str:
     return "/".join(part for part in (base.rstrip("/"), path) if part and part != ".")
 
 
-def refusals(outcome: Outcome) -> Iterator[Refusal]:
-    """Everything of the outcome that gave no row."""
-    if outcome.refusal is not None:
-        yield outcome.refusal
-    yield from outcome.refused
+def trial_of(path: str) -> str:
+    """The trial folder of one of its files; a file that holds many rollouts stays itself."""
+    folder, _, name = path.rpartition("/")
+    parent, _, inner = folder.rpartition("/")
+    if name in TRIAL_FILES:
+        return parent if inner in TRIAL_FOLDERS else folder
+    return path

@@ -203,6 +203,7 @@ def _counts(capture: Capture | None) -> dict[str, Any]:
     if capture is None:
         return {}
     told = {
+        "calls": capture.records,
         "failed_calls": capture.failed,
         "retried_calls": capture.retried,
         "torn_line": capture.torn_line,
