@@ -159,7 +159,7 @@ def _matched(
 
 def _buckets(sketches: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, int]:
     """Bucket ids (all rows, bands) of the rows given, -1 for a band value that no other of them has; how many ids."""
-    buckets = np.full((len(sketches), BANDS), NONE, dtype=np.int64)
+    buckets = np.full((len(sketches), BANDS), NONE, dtype=np.int32)
     used = 0
     for band in range(BANDS):
         codes, distinct = pd.factorize(_band_keys(sketches[rows, band * ROWS : (band + 1) * ROWS]))

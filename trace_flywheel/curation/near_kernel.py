@@ -81,11 +81,11 @@ def greedy(
     Rows of one `owner` are never compared.
     """
     bands = prompt_buckets.shape[1]
-    head = np.full((2, n_buckets), NONE, dtype=np.int64)
-    count = np.zeros((2, n_buckets), dtype=np.int64)
+    head = np.full((2, n_buckets), NONE, dtype=np.int32)
+    count = np.zeros((2, n_buckets), dtype=np.int32)
     entries = 2 * bands * len(order) + 1
-    following = np.full(entries, NONE, dtype=np.int64)
-    entry_row = np.empty(entries, dtype=np.int64)
+    following = np.full(entries, NONE, dtype=np.int32)
+    entry_row = np.empty(entries, dtype=np.int32)
     seen = np.full(len(owner), NONE, dtype=np.int64)
     used = 0
     for row in order:

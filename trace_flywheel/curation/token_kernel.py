@@ -10,6 +10,7 @@ text without tokens has none.
 """
 
 import re
+import threading
 import unicodedata
 
 import numpy as np
@@ -21,6 +22,9 @@ GRAM_BASE = 0xD6E8FEB86659FD93
 MIX = 0xFF51AFD7ED558CCD
 _BYTE_BASE, _GRAM_BASE, _MIX = np.uint64(BYTE_BASE), np.uint64(GRAM_BASE), np.uint64(MIX)
 _HALF = np.uint64(32)
+_LOCAL = threading.local()
+_KEPT = 1 << 20
+"""Tokens of the longest text whose buffers (16 MB) are kept."""
 
 
 def utf8(text: str, separators: re.Pattern[str]) -> np.ndarray:
@@ -42,8 +46,19 @@ def ngram_hashes(data: np.ndarray, table: np.ndarray, n: int) -> np.ndarray:
     """
     if not COMPILED:
         return ngram_hashes_numpy(data, table, n)
-    tokens, grams = np.empty((2, len(data) // 2 + 2), dtype=np.uint64)
-    return grams[: _ngrams(data, table, n, tokens, grams)]
+    buffers = _scratch(len(data) // 2 + 2)
+    grams: np.ndarray = buffers[1]
+    return grams[: _ngrams(data, table, n, buffers[0], grams)].copy()
+
+
+def _scratch(size: int) -> np.ndarray:
+    """Two buffers of this thread, kept: fresh pages for every text would cost as much as hashing it."""
+    buffers: np.ndarray | None = getattr(_LOCAL, "buffers", None)
+    if buffers is None or buffers.shape[1] < size:
+        if size > _KEPT:
+            return np.empty((2, size), dtype=np.uint64)
+        buffers = _LOCAL.buffers = np.empty((2, max(size, 1 << 14)), dtype=np.uint64)
+    return buffers
 
 
 @compiled
