@@ -104,3 +104,26 @@ def test_equal_rewards_give_zero(jobs, benchflow_trial):
 def test_job_names_are_relative_to_what_all_share():
     assert job_names([Path("/a/b/j1"), Path("/a/b/j1")]) == {Path("/a/b/j1"): "j1"}
     assert job_names([Path("/a/b/j1"), Path("/a/c/j1")]) == {Path("/a/b/j1"): "b/j1", Path("/a/c/j1"): "c/j1"}
+
+
+def test_each_part_of_the_reward_has_its_own_advantage(jobs, benchflow_trial):
+    for number, (reward, style) in enumerate(((0.0, 1.0), (1.0, 1.0), (1.0, None))):
+        trial = benchflow_trial(jobs / "j", f"t__{number}", reward)
+        result = orjson.loads((trial / "result.json").read_bytes())
+        result["rewards"] |= {"style": style} if style is not None else {}
+        (trial / "result.json").write_bytes(orjson.dumps(result))
+    rows, tally = run(jobs, normalisation="loo", reward_vector=True)
+    assert [r["reward_vector"]["names"] for r in rows] == [["reward", "style"], ["reward", "style"], ["reward"]]
+    assert [r["advantage_vector"] for r in rows] == [[-1.0, 0.0], [0.5, 0.0], [0.5]]
+    assert tally.groups[0]["vector_names_differ"] is True
+    assert list(rows[0])[-4:] == ["reward_vector", "advantage", "advantage_vector", "group"]
+
+
+def test_a_part_that_one_member_has_gives_null(jobs, benchflow_trial):
+    benchflow_trial(jobs / "j", "t__0", 0.0)
+    trial = benchflow_trial(jobs / "j", "t__1", 1.0)
+    result = orjson.loads((trial / "result.json").read_bytes())
+    result["rewards"]["style"] = 0.5
+    (trial / "result.json").write_bytes(orjson.dumps(result))
+    rows, _ = run(jobs, normalisation="loo", reward_vector=True)
+    assert rows[1]["advantage_vector"] == [1.0, None]

@@ -33,6 +33,9 @@ def convert(
     group_by: Annotated[
         str, typer.Option("--group-by", help="Of task, agent, model, job, task_digest, policy_version.")
     ] = "task,agent,model,job",
+    reward_vector: Annotated[
+        bool, typer.Option("--reward-vector", help="Give each row the parts of its reward, and their advantages.")
+    ] = False,
     manifest: Annotated[
         Path | None, typer.Option("--manifest", help="Counts, settings, input digests and every drop, as JSON.")
     ] = None,
@@ -78,6 +81,7 @@ def convert(
                 "--include-subagents": include_subagents,
                 "--min-reward": min_reward is not None,
                 "--group-advantage": group_advantage is not None,
+                "--reward-vector": reward_vector,
                 "--canonical-selection": canonical_selection is not None,
                 "--no-redact": not redact,
             }
@@ -90,6 +94,7 @@ def convert(
         min_reward=min_reward,
         group_advantage=group_advantage,
         group_by=by,
+        reward_vector=reward_vector,
         pii=settings.redaction.pii if redact else None,
         expected_rows=expected_rows,
         require_tool_calls=require_tool_calls,

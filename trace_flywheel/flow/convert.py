@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 import msgspec
 import orjson
@@ -57,6 +57,8 @@ class Request(msgspec.Struct, frozen=True):
     min_reward: float | None = None
     group_advantage: Normalisation | None = None
     group_by: tuple[str, ...] = DEFAULT_BY
+    reward_vector: bool = False
+    """Rows carry the parts of their reward, and with advantages one for each part."""
     pii: str | None = "standard"
     """Which personal data goes beside the secrets; None leaves everything as it is."""
     expected_rows: int | None = None
@@ -103,7 +105,7 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
     wants_calls = choice.row_mode == "exchange" or choice.helpers or choice.subagents
     job = Job(
         request.format,
-        Rules(choice, request.min_reward, request.group_advantage is not None),
+        Rules(choice, request.min_reward, request.group_advantage is not None, request.reward_vector),
         request.pii,
         msgspec.structs.replace(request.options, exchanges=wants_calls),
         _goldens(request, plan.runs),
@@ -194,7 +196,7 @@ def _write_grouped(
     outcomes: Iterable[Outcome], file: BinaryIO, request: Request, normalisation: Normalisation, tally: Tally
 ) -> None:
     # groups come with pandas, which most conversions do without
-    from trace_flywheel.flow.convert_groups import signals
+    from trace_flywheel.flow.convert_groups import advantage_vectors, signals
 
     with tempfile.TemporaryFile(dir=request.out.parent) as spool:
         held = []
@@ -206,14 +208,18 @@ def _write_grouped(
             held.append(outcome)
         found, tally.groups = signals(held, request.group_by, normalisation, request.eps)
         tally.group_by, tally.normalisation, tally.eps = request.group_by, normalisation, request.eps
+        vectors = advantage_vectors(held, found, tally.groups, normalisation, request.eps)
         spool.seek(0)
-        for outcome, signal, count in zip(held, found, counts, strict=True):
+        for outcome, signal, vector, count in zip(held, found, vectors, counts, strict=True):
             rows = list(islice(spool, count))
             if signal is not None and (withheld := signal.group.get("withheld")):
                 outcome.rows_with_calls = 0
                 outcome.refusal = outcome.refusal or Refusal(Stage.GROUPS, withheld, {"group": signal.group["id"]})
             elif signal is not None:
-                added = b"," + orjson.dumps({"advantage": signal.advantage, "group": signal.group})[1:] + b"\n"
+                told: dict[str, Any] = {"advantage": signal.advantage, "group": signal.group}
+                if request.reward_vector:
+                    told = {"advantage": signal.advantage, "advantage_vector": vector, "group": signal.group}
+                added = b"," + orjson.dumps(told)[1:] + b"\n"
                 outcome.rows = [row[:-2] + added for row in rows]
             file.writelines(outcome.rows)
             tally.add(outcome)

@@ -7,7 +7,7 @@ One that could not be read stands in every group that what is known of it does n
 from collections.abc import Sequence
 from typing import Any
 
-from trace_flywheel.curation.advantages import Normalisation
+from trace_flywheel.curation.advantages import Normalisation, advantages
 from trace_flywheel.curation.group_signals import Member, Signal, group_signals
 from trace_flywheel.flow.convert_rollout import Outcome
 
@@ -27,6 +27,42 @@ def signals(
     answers = [None if o.unreadable else next(of_read) for o in outcomes]
     _list_members(blocks, outcomes, answers)
     return answers, blocks
+
+
+def advantage_vectors(
+    outcomes: Sequence[Outcome],
+    found: Sequence[Signal | None],
+    blocks: Sequence[dict[str, Any]],
+    normalisation: Normalisation,
+    eps: float,
+) -> list[list[float | None] | None]:
+    """Advantages per part of the reward, by the same formula over the members that have the part; None for a rollout
+    without parts. A part that only one member has gives null. Groups whose members name different parts say so."""
+    answers: list[list[float | None] | None] = [None] * len(outcomes)
+    block_of = {block["id"]: block for block in blocks}
+    grouped: dict[str, list[int]] = {}
+    for position, (outcome, signal) in enumerate(zip(outcomes, found, strict=True)):
+        if signal is not None and outcome.vector is not None and outcome.reward is not None and not outcome.retried:
+            grouped.setdefault(signal.group["id"], []).append(position)
+    for name, positions in grouped.items():
+        parts = [outcomes[i].vector or {} for i in positions]
+        if len({tuple(part) for part in parts}) > 1:
+            block_of[name]["vector_names_differ"] = True
+        columns = {key: _column(parts, key, normalisation, eps) for part in parts for key in part}
+        for number, position in enumerate(positions):
+            answers[position] = [columns[key][number] for key in parts[number]]
+    return answers
+
+
+def _column(
+    parts: Sequence[dict[str, float | None]], key: str, normalisation: Normalisation, eps: float
+) -> list[float | None]:
+    """One part's advantages, in the order of members."""
+    values = {i: value for i, part in enumerate(parts) if (value := part.get(key)) is not None}
+    if len(values) < 2:
+        return [None] * len(parts)
+    answers = dict(zip(values, advantages(list(values.values()), normalisation, eps), strict=True))
+    return [answers.get(i) for i in range(len(parts))]
 
 
 def _member(outcome: Outcome, key: dict[str, str | None]) -> Member:

@@ -108,7 +108,7 @@ class Tally:
         }
         if self.normalisation is not None:
             document["training_signal"] = {
-                "reward_vector": False,
+                "reward_vector": request.reward_vector,
                 "group_advantage": self.normalisation,
                 "group_by": list(self.group_by),
                 "std_ddof": 1,
@@ -134,6 +134,7 @@ def settings_of(request: "Request") -> dict[str, Any]:
         "min_reward": request.min_reward,
         "group_advantage": request.group_advantage,
         "group_by": list(request.group_by),
+        "reward_vector": request.reward_vector,
         "redaction": request.pii,
         "pass_reward": request.options.pass_reward,
     }

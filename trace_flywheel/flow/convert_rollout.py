@@ -31,6 +31,8 @@ class Rules(msgspec.Struct, frozen=True):
     min_reward: float | None = None
     grouped: bool = False
     """Rows carry advantages: a scored rollout that ended with an error keeps its rows."""
+    vectors: bool = False
+    """Rows carry the parts of their reward."""
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,6 +54,8 @@ class Outcome(msgspec.Struct):
     key: dict[str, str | None] = msgspec.field(default_factory=dict)
     """Values of the fields that groups are made by."""
     reward: float | None = None
+    vector: dict[str, float | None] | None = None
+    """Parts of the reward by name, in their order."""
     error: str | None = None
     unreadable: bool = False
     never_called: bool = False
@@ -100,6 +104,8 @@ def outcome_of(rollout: Rollout, layout: Layout, rules: Rules, base: str) -> Out
     for candidate in candidates(rollout, rules.choice):
         row = layout.candidate_row(rollout, candidate, base)
         row |= _thread_keys(candidate)
+        if rules.vectors and rollout.reward_vector is not None:
+            row["reward_vector"] = rollout.reward_vector
         faults = list(layout.validate(row))
         if faults:
             outcome.refused.append(_refusal_of_row(candidate, faults))
@@ -130,6 +136,7 @@ def identity_of(rollout: Rollout, base: str) -> Outcome:
             "job": rollout.job,
         },
         reward=rollout.reward,
+        vector=_parts(rollout.reward_vector),
         error=rollout.error.category if rollout.error else None,
         never_called=rollout.never_called,
         retried=rollout.retried,
@@ -141,6 +148,10 @@ def identity_of(rollout: Rollout, base: str) -> Outcome:
         subagents=sum(e.purpose == "subagent" for e in calls),
         redactions=dict(rollout.redactions or {}),
     )
+
+
+def _parts(vector: Row | None) -> dict[str, float | None] | None:
+    return dict(zip(vector["names"], vector["values"], strict=True)) if vector else None
 
 
 def refusal_of(rollout: Rollout, rules: Rules) -> Refusal | None:
