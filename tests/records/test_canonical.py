@@ -3,11 +3,12 @@
 import json
 import math
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_flywheel.records.canonical import canonical_arguments, canonical_json, content_id, folded
+from trace_flywheel.records.canonical import canonical_arguments, canonical_json, canonical_value, content_id, folded
 from trace_flywheel.records.message import has_only_text, text_of
 
 JSON = st.recursive(
@@ -54,3 +55,8 @@ def test_text_of_joins_parts_in_order_and_says_when_it_loses_something() -> None
     parts = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {}}, {"type": "text", "text": "b"}]
     assert text_of(parts) == "a\nb"
     assert (has_only_text(parts), has_only_text(parts[:1]), has_only_text(None)) == (False, True, True)
+
+
+@given(JSON)
+def test_the_short_way_gives_the_bytes_of_the_long_one(value: object) -> None:
+    assert canonical_json(value) == orjson.dumps(canonical_value(value), option=orjson.OPT_SORT_KEYS)

@@ -135,9 +135,9 @@ def sft(index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, sett
         "tied_share": round(selected.tied_share, 4),
         "ungraded": marked,
     }
-    warnings = (
-        (f"{marked} rows were graded by nobody; their sources are set to `ungraded = accept`.",) if marked else ()
-    )
+    warnings = [f"{n} lines of the corpus {name} are of no known shape." for name, n in sorted(corpora.skipped.items())]
+    if marked:
+        warnings.append(f"{marked} rows were graded by nobody; their sources are set to `ungraded = accept`.")
     return Curated("sft", index, np.flatnonzero(funnel.alive), funnel.drops, facts=facts, warnings=tuple(warnings))
 
 

@@ -149,7 +149,7 @@ def describe_part(shared: Describing, task: Described) -> Outcome:
     path.unlink(missing_ok=True)
     batch = []
     with TableFile(path, INDEX_SCHEMA, file_mode(INDEX)) as file:
-        for position, rollout in read_rollouts(task.source):
+        for position, rollout in read_rollouts(task.source, exchanges=False):
             batch.append(entry(rollout, task.number, position, shared.holdout, shared.supervise_placeholders))
             if len(batch) >= INDEX_BATCH:
                 file.write(index_table(batch))

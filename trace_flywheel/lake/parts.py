@@ -151,15 +151,21 @@ class RolloutParts:
         return tuple(self._parts)
 
 
-def read_rollouts(path: Path, positions: frozenset[int] | None = None) -> Iterator[tuple[int, Rollout]]:
-    """(position, rollout) of a part file, one row group in memory; only the named positions where given."""
+def read_rollouts(
+    path: Path, positions: frozenset[int] | None = None, exchanges: bool = True
+) -> Iterator[tuple[int, Rollout]]:
+    """(position, rollout) of a part file, one row group in memory; only the named positions where given.
+
+    Without `exchanges` the recorded calls are not even decompressed: most of a part's bytes.
+    """
+    columns = None if exchanges else [name for name in SCHEMA.names if name != "exchanges"]
     with pq.ParquetFile(path) as file:
         start = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             wanted = range(rows) if positions is None else [i for i in range(rows) if start + i in positions]
             if wanted:
-                table = file.read_row_group(group)
+                table = file.read_row_group(group, columns=columns)
                 chosen = table if len(wanted) == rows else table.take(pa.array(wanted))
                 for i, rollout in zip(wanted, rollouts_of(chosen), strict=True):
                     yield start + i, rollout

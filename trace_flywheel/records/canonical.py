@@ -28,7 +28,19 @@ def canonical_value(value: Any) -> Any:
 
 def canonical_json(value: Any) -> bytes:
     """Canonical JSON bytes of plain data (dict, list, str, int, float, bool, None)."""
-    return orjson.dumps(canonical_value(value), option=orjson.OPT_SORT_KEYS)
+    return orjson.dumps(value if _is_canonical(value) else canonical_value(value), option=orjson.OPT_SORT_KEYS)
+
+
+def _is_canonical(value: Any) -> bool:
+    """Whether `canonical_value` would change nothing: ASCII is NFC, and only floats have several spellings."""
+    kind = type(value)
+    if kind is str:
+        return bool(value.isascii())
+    if kind is list or kind is tuple:
+        return all(map(_is_canonical, value))
+    if kind is dict:
+        return all(type(key) is str and key.isascii() for key in value) and all(map(_is_canonical, value.values()))
+    return kind is int or kind is bool or value is None
 
 
 def sha256_hex(data: bytes) -> str:
