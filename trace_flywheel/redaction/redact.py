@@ -20,13 +20,14 @@ from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.redaction.assignment import sensitive, whole_value_is_secret
 from trace_flywheel.redaction.fields import Owner, values_of, visit
 from trace_flywheel.redaction.jsontext import Leaf, Node, node_of
+from trace_flywheel.redaction.marks import PLACEHOLDER as PLACEHOLDER  # the room's public names
+from trace_flywheel.redaction.marks import Marks
 from trace_flywheel.redaction.rules import rules_of
-from trace_flywheel.redaction.rules import ruleset_digest as ruleset_digest  # the room's public name
+from trace_flywheel.redaction.rules import ruleset_digest as ruleset_digest
 from trace_flywheel.redaction.scanner import FOLD, Finding, Scanner, resolve
 from trace_flywheel.redaction.spread import forms, strong
 from trace_flywheel.redaction.tokens import without_tokens
 
-PLACEHOLDER = re.compile(r"\[REDACTED:([a-z0-9_]+):(\d+)\]")
 ROUNDS = 4
 """A replacement can bring two neighbours together into a new finding; each round looks again at what changed."""
 
@@ -45,25 +46,6 @@ class SecretLeftError(Exception):
     def __init__(self, rule: str) -> None:
         super().__init__(rule)
         self.rule = rule
-
-
-class Marks:
-    """Placeholders of one record: by value, numbered per rule by first appearance after those already there."""
-
-    def __init__(self, values: Iterable[Any]) -> None:
-        self._last: Counter[str] = Counter()
-        self._of: dict[str, str] = {}
-        for value in values:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-            if "[REDACTED:" in text:
-                for rule, number in PLACEHOLDER.findall(text):
-                    self._last[rule] = max(self._last[rule], int(number))
-
-    def of(self, value: str, rule: str) -> str:
-        if value not in self._of:
-            self._last[rule] += 1
-            self._of[value] = f"[REDACTED:{rule}:{self._last[rule]}]"
-        return self._of[value]
 
 
 class Redactor:

@@ -7,14 +7,14 @@ A scanner is built once per process, and proves itself on canary strings before 
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from threading import Lock
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import re2
 
 from trace_flywheel.redaction.assignment import is_secret_value
+from trace_flywheel.redaction.engines import Engine, HyperscanEngine, Re2Engine, best_engine
 from trace_flywheel.redaction.rules import Rule, expand
 from trace_flywheel.redaction.validators import VALIDATORS
 
@@ -44,12 +44,6 @@ class Finding(NamedTuple):
     end: int
     rank: int
     rule: Rule
-
-
-class Engine(Protocol):
-    """Stage 1. `hits` yields (expression index, match end); an end of -1 means "somewhere"."""
-
-    def hits(self, data: bytes) -> Iterable[tuple[int, int]]: ...
 
 
 class Look:
@@ -87,50 +81,6 @@ class Look:
         return resolve(found)
 
 
-class HyperscanEngine:
-    """A database per kind of detector. One scratch, so scans take turns."""
-
-    def __init__(self, expressions: Sequence[tuple[str, str]]) -> None:
-        import hyperscan
-
-        self._lock = Lock()
-        self._databases: list[Any] = []
-        for name in dict.fromkeys(name for name, _ in expressions):
-            chosen = [(i, e) for i, (n, e) in enumerate(expressions) if n == name]
-            database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-            database.compile(
-                expressions=[e.encode() for _, e in chosen], ids=[i for i, _ in chosen], flags=[0] * len(chosen)
-            )
-            self._databases.append(database)
-
-    def hits(self, data: bytes) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-
-        def on_match(rule: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            found.append((rule, end))
-
-        with self._lock:
-            for database in self._databases:
-                database.scan(data, match_event_handler=on_match)
-        return found
-
-
-class Re2Engine:
-    """The same expressions in RE2 sets: tells which rules match, not where."""
-
-    def __init__(self, expressions: Sequence[tuple[str, str]]) -> None:
-        options = re2.Options()
-        options.max_mem = 256 << 20
-        self._set = re2.Set.SearchSet(options)
-        for _, expression in expressions:
-            self._set.Add(expression)
-        self._set.Compile()
-
-    def hits(self, data: bytes) -> Iterator[tuple[int, int]]:
-        for rule in self._set.Match(data) or ():
-            yield rule, -1
-
-
 class Scanner:
     """`scan` finds in leaves (UTF-8 texts). Safe to share between threads."""
 
@@ -144,7 +94,7 @@ class Scanner:
             self._context = [re2.compile(r.context.encode(), options) if r.context else None for r in self.rules]
             expressions = [*((rule.database, rule.expression()) for rule in self.rules), ("literal", FOLD_DETECT)]
             unique = list(dict.fromkeys(expressions))
-            self.engine: Engine = (engine or _engine())(unique)
+            self.engine: Engine = (engine or best_engine())(unique)
         except Exception as error:  # both libraries raise their own types; every one means the same here
             raise ScannerError(f"a redaction rule does not compile: {error}") from error
         places = {expression: place for place, expression in enumerate(unique)}
@@ -274,11 +224,3 @@ def resolve(findings: list[Finding]) -> list[Finding]:
             best = min(over, key=lambda k: k.rank)
             kept = [k for k in kept if k not in over] + [best._replace(start=finding.start, end=finding.end)]
     return sorted(kept, key=lambda f: f.start)
-
-
-def _engine() -> type[HyperscanEngine] | type[Re2Engine]:
-    try:
-        import hyperscan  # noqa: F401 - only whether it is there
-    except ImportError:
-        return Re2Engine
-    return HyperscanEngine

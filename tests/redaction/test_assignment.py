@@ -1,0 +1,53 @@
+"""When a name makes its value a secret, and when code merely names one."""
+
+import pytest
+
+from trace_flywheel.redaction.assignment import is_secret_value, sensitive, whole_value_is_secret
+
+
+@pytest.mark.parametrize("name", ["password", "db_password", "apiKey", "X-Api-Key", "client_secret", "access_token"])
+def test_sensitive_names(name: str) -> None:
+    assert sensitive(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["max_tokens", "primary_key", "token_count", "secretName", "next_page_token", "tokenizer", "api_key_header"]
+)
+def test_harmless_names(name: str) -> None:
+    assert not sensitive(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "gap", "secret"),
+    [
+        ("password", "nEG0cqN=S+BEz0", ": ", True),
+        ("password", "models.CharField", " = ", False),
+        ("password", "changeme", "=", False),
+        ("password", "user_password", " = ", False),
+        ("api_key", "os.environ", " = ", False),
+        ("token", "7c2f9e1b4d", "=", False),
+        ("token", "7c2f9e1b4d6a8835", "=", True),
+        ("password", "authentication", " ", False),
+        ("password", "9SPlEy9dH6vJBa2", " ", True),
+        ("max_tokens", "a1b2c3d4e5f6g7", "=", False),
+    ],
+)
+def test_assignments(name: str, value: str, gap: str, secret: bool) -> None:
+    assert is_secret_value(name, value, gap) is secret
+
+
+@pytest.mark.parametrize(
+    ("value", "secret"),
+    [
+        ("letmein", True),
+        ("correct horse battery", False),
+        ("p4ss with words!", True),
+        ("", False),
+        ("null", False),
+        ("{{ .Values.apiKey }}", False),
+        ("[REDACTED:secret:1]", False),
+        ("<TOKEN>", False),
+    ],
+)
+def test_whole_values(value: str, secret: bool) -> None:
+    assert whole_value_is_secret(value) is secret

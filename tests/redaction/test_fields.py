@@ -1,0 +1,63 @@
+"""Listing and rebuilding see the same values in the same order."""
+
+from typing import Any
+
+from trace_flywheel.records.message import Message, Tool, ToolCall
+from trace_flywheel.records.rollout import Correction, Exchange, Rollout, RolloutError, Source
+from trace_flywheel.redaction.fields import Owner, values_of, visit
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
+CAPTURE = {"wire": "w", "prompt_token_ids": [1], "completions": [{"tokens": ["a"]}]}
+FULL = Rollout(
+    "run",
+    "t1",
+    "task",
+    Source("eval_run", "r.json", "0" * 64),
+    (
+        Message("system", "sys"),
+        Message("user", [{"type": "text", "text": "hi"}, IMAGE]),
+        Message("assistant", None, "why", (ToolCall("c", "run", '{"a": 1}'),), extra={"input_ids": [1], "note": "n"}),
+        Message("tool", "out", tool_call_id="c", name="run"),
+    ),
+    (Tool("run", "does", {"type": "object"}, extra={"x": "y"}),),
+    (
+        Exchange(0, messages=(Message("user", "u"),), tools=(Tool("t", "d"),), usage={"n": 1}),
+        Exchange(1, context=1, token_capture=CAPTURE),
+    ),
+    sampling={"temperature": 1.0},
+    stop_reason="done",
+    verdict_text="ok-ish",
+    reward_text="NaN",
+    rewards={"a": 1},
+    reward_vector={"b": 2},
+    scoring={"c": "note"},
+    step_verdicts=("pass", "meh"),
+    correction=Correction("better", "ann"),
+    error=RolloutError("timeout", "late"),
+    token_usage={"d": 3},
+    metadata={"e": 4},
+)
+
+
+def test_both_walks_agree() -> None:
+    seen: list[Any] = []
+    assert visit(FULL, lambda value, _: seen.append(value) or value) is FULL
+    assert values_of(FULL) == seen
+    assert {"wire": "w"} in seen
+    assert {"note": "n"} in seen
+
+
+def test_every_string_can_be_replaced_and_nothing_else_changes() -> None:
+    owners: list[Owner] = []
+
+    def take(value: Any, owner: Owner) -> Any:
+        owners.append(owner)
+        return "NEW" if isinstance(value, str) else value
+
+    new = visit(FULL, take)
+    assert [v for v in values_of(new) if isinstance(v, str)] == ["NEW"] * 18
+    assert new.messages[2].extra == FULL.messages[2].extra
+    assert new.exchanges[1] is FULL.exchanges[1]
+    assert owners[:2] == [Owner("message", -1, 0), Owner("message", -1, 1)]
+    assert Owner("exchange", 0, 0) in owners
+    assert Owner("exchange_tools", 1) in owners

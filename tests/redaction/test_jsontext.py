@@ -1,0 +1,55 @@
+"""JSON in a string is taken apart and put together without touching anything else."""
+
+import json
+
+import pytest
+
+from trace_flywheel.redaction.jsontext import Leaf, node_of
+
+
+def leaves(text: str) -> list[tuple[str, str, bool]]:
+    return [(leaf.key, leaf.text, leaf.number) for leaf in node_of(text).leaves()]
+
+
+def upper(leaf: Leaf) -> str:
+    return leaf.text.upper()
+
+
+def test_leaves_with_their_keys() -> None:
+    text = '{"a": "x", "b": [1, "y", {"c": "z"}, "w"], "card": 4111111111111111, "n": -1.5e3, "s": null}'
+    assert leaves(text) == [
+        ("a", "x", False),
+        ("b", "y", False),
+        ("c", "z", False),
+        ("b", "w", False),
+        ("card", "4111111111111111", True),
+    ]
+
+
+def test_only_changed_literals_are_written_anew() -> None:
+    text = ' { "a" : "x\\u0041",\n\t"A": "B", "n": 1.0e+5, "a": "C" , "e": "é" }'
+    assert node_of(text).render(upper) == ' { "a" : "XA",\n\t"A": "B", "n": 1.0e+5, "a": "C" , "e": "É" }'
+
+
+def test_ascii_documents_stay_ascii() -> None:
+    assert node_of('{"a": "\\u00e9"}').render(upper) == '{"a": "\\u00c9"}'
+
+
+def test_json_in_json_is_taken_apart_too() -> None:
+    inner = json.dumps({"k": 'say "hi"'})
+    text = json.dumps({"body": inner})
+    assert leaves(text) == [("k", 'say "hi"', False)]
+    assert json.loads(json.loads(node_of(text).render(upper))["body"]) == {"k": 'SAY "HI"'}
+
+
+@pytest.mark.parametrize("text", ["plain", "{not json}", '{"a": 1} trailing', "[1, 2", "", "[INFO] started"])
+def test_other_text_is_one_leaf(text: str) -> None:
+    assert leaves(text) == [("", text, False)]
+
+
+def test_half_a_surrogate_pair_is_replaced() -> None:
+    assert leaves('["\\ud800"]') == [("", "\ufffd", False)]
+
+
+def test_not_a_number_is_left_as_it_stands() -> None:
+    assert node_of('{"r": NaN, "t": "x"}').render(upper) == '{"r": NaN, "t": "X"}'
