@@ -32,6 +32,6 @@ def test_at_least_200_times_plain_re() -> None:
     sample = str(messages[0].content)
     start = time.process_time()
     for pattern in patterns:
-        assert not any(True for _ in pattern.finditer(sample)) or pattern
+        pattern.findall(sample)
     plain = len(sample) / (time.process_time() - start)
     assert ours > 200 * plain, f"{ours / 1e6:.0f} MB/s against {plain / 1e6:.2f} MB/s"
