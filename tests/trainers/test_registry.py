@@ -6,12 +6,18 @@ from trace_flywheel.trainers.registry import layout, layouts
 
 
 def test_the_layouts_by_name():
-    assert list(layouts()) == ["messages", "prime-sft", "trl-dpo", "trl-sft"]
-    assert [value.KINDS for value in layouts().values()] == [("sft", "pair", "rl"), ("sft",), ("pair",), ("sft",)]
+    assert list(layouts()) == ["atraj-sft", "messages", "prime-sft", "trl-dpo", "trl-sft"]
+    assert [value.KINDS for value in layouts().values()] == [
+        ("sft",),
+        ("sft", "pair", "rl"),
+        ("sft",),
+        ("pair",),
+        ("sft",),
+    ]
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(KeyError, match="no layout 'kto'; known: messages, prime-sft, trl-dpo, trl-sft"):
+    with pytest.raises(KeyError, match="no layout 'kto'; known: atraj-sft, messages, prime-sft, trl-dpo, trl-sft"):
         layout("kto")
 
 

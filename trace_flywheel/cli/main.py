@@ -23,6 +23,7 @@ COMMANDS = {
     "sources": "What would be read below a folder: format, runs, rollouts, problems. Writes nothing.",
     "convert": "Job folders to one trainer file.",
     "validate": "Check a trainer file; name all faults, each with its line.",
+    "traces-to-data": "Agent recordings (.atraj) to SFT rows or preference pairs.",
     "datasets": "Dataset versions: rows, date, size, path, card.",
     "export": "A dataset version in a trainer's layout.",
     "ledger": "The funnel of a dataset: in, kept, dropped by stage and reason.",

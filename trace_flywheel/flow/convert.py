@@ -17,7 +17,7 @@ import orjson
 
 from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.convert_manifest import Tally
-from trace_flywheel.flow.convert_plan import Piece, plan_of
+from trace_flywheel.flow.convert_plan import Piece, is_job, plan_of
 from trace_flywheel.flow.convert_rollout import (
     CONVERT,
     DEFAULT_BY,
@@ -29,6 +29,7 @@ from trace_flywheel.flow.convert_rollout import (
     outcome_of_drop,
     refused,
 )
+from trace_flywheel.flow.convert_rows import rollouts_of
 from trace_flywheel.flow.convert_selection import selected_trials
 from trace_flywheel.flow.workers import Crash, run_tasks, worker_count
 from trace_flywheel.records.errors import FlywheelError
@@ -38,6 +39,7 @@ from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.discover import read_unit
 from trace_flywheel.sources.goldens import goldens_above
+from trace_flywheel.sources.jsonl import read_lines
 from trace_flywheel.sources.reader import ReadOptions, Run
 from trace_flywheel.trainers.candidates import Choice
 from trace_flywheel.trainers.layout import Layout
@@ -96,10 +98,13 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
     request does not allow, and with `strict` for the first rollout that cannot be read.
     """
     check_output(request)
-    if request.selection is None:
-        plan = plan_of(request.paths)
-    else:
+    files = tuple(path for path in request.paths if path.suffix == ".jsonl" and path.is_file() and not is_job(path))
+    if files and (request.group_advantage or request.selection):
+        raise FlywheelError(f"{files[0]}: rows of a file have no groups and no selection; give job folders")
+    if request.selection is not None:
         plan = plan_of(selected_trials(request.selection), as_given=True)
+    else:
+        plan = plan_of(tuple(path for path in request.paths if path not in files))
     tally = Tally(request.format)
     choice = request.choice
     wants_calls = choice.row_mode == "exchange" or choice.helpers or choice.subagents
@@ -113,7 +118,8 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
     )
     with replaced(request.out) as file:
         problems = (outcome_of_drop(drop, base) for base, drop in plan.problems)
-        outcomes = _watched(chain(problems, _converted(plan.pieces, job, workers)), request.strict, warn)
+        converted = chain(_converted_rows(files, job, tally), _converted(plan.pieces, job, workers))
+        outcomes = _watched(chain(problems, converted), request.strict, warn)
         if request.group_advantage is None:
             for outcome in outcomes:
                 file.writelines(row + b"\n" for row in outcome.rows)
@@ -141,6 +147,18 @@ def _converted(pieces: Sequence[Piece], job: Job, workers: int) -> Iterator[Outc
             paths = ", ".join(joined(piece.base, unit.relative) for unit in piece.units[:3])
             raise FlywheelError(f"{paths}, …: {outcomes.reason}; nothing written, try --workers 1")
         yield from outcomes
+
+
+def _converted_rows(files: Sequence[Path], job: Job, tally: Tally) -> Iterator[Outcome]:
+    target = layout(job.format)
+    one_each = msgspec.structs.replace(job.rules.choice, row_mode="trial")
+    job = msgspec.structs.replace(job, rules=msgspec.structs.replace(job.rules, choice=one_each))
+    for file in files:
+        before = tally.rows
+        lines = read_lines(file.resolve(), file.resolve().parent, job.options.max_line_bytes)
+        for read in rollouts_of(lines, str(file)):
+            yield _outcome(read, job, target, "")
+        tally.inputs.append({"path": str(file), "sha256": lines.sha256, "rows": tally.rows - before})
 
 
 def run(job: Job, piece: Piece) -> list[Outcome]:

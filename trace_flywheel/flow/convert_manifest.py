@@ -62,7 +62,8 @@ class Tally:
             self.redactions[rule] = self.redactions.get(rule, 0) + number
         if outcome.source_path is not None:
             self.sources += [outcome.source_path] * len(outcome.rows)
-            self.inputs.append({"path": outcome.source_path, "sha256": outcome.sha256, "rows": len(outcome.rows)})
+            if outcome.sha256:
+                self.inputs.append({"path": outcome.source_path, "sha256": outcome.sha256, "rows": len(outcome.rows)})
         for refusal in (outcome.refusal, *outcome.refused):
             if refusal is not None:
                 self._refused(outcome, refusal)

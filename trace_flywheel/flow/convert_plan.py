@@ -43,6 +43,8 @@ def plan_of(paths: Sequence[Path], as_given: bool = False) -> Plan:
 
     Raises `FlywheelError` for a path that does not exist and where there is no job at all.
     """
+    if not paths:
+        return Plan((), (), ())
     try:
         found = discover(dict(_labelled(paths)))
     except RootError as error:
@@ -57,6 +59,11 @@ def plan_of(paths: Sequence[Path], as_given: bool = False) -> Plan:
     listed.sort(key=lambda item: (rank.get(item[0].root, 0), f"{_typed(item[1], item[0], given)}/"))
     jobs = job_names([unit.path.parent for _, unit in listed])
     return Plan(found.runs, tuple(_cut(listed, given, jobs)), problems)
+
+
+def is_job(path: Path) -> bool:
+    """Whether a file by itself is a run of some format. A BenchFlow run is a folder, whatever lies beside the file."""
+    return any(run.format != "benchflow" for run in discover([path]).runs)
 
 
 def _typed(unit: Unit, run: Run, given: dict[Path, str]) -> str:

@@ -106,6 +106,7 @@ def outcome_of(rollout: Rollout, layout: Layout, rules: Rules, base: str) -> Out
         row |= _thread_keys(candidate)
         if rules.vectors and rollout.reward_vector is not None:
             row["reward_vector"] = rollout.reward_vector
+        row |= {key: value for key, value in _kept_keys(rollout).items() if key not in row}
         faults = list(layout.validate(row))
         if faults:
             outcome.refused.append(_refusal_of_row(candidate, faults))
@@ -181,6 +182,12 @@ def _thread_keys(candidate: Candidate) -> Row:
     if candidate.spawned_by:
         keys["parent_tool_call_id"] = candidate.spawned_by
     return keys
+
+
+def _kept_keys(rollout: Rollout) -> Row:
+    """Keys that a row had in the file it was read from."""
+    kept: Row = (rollout.metadata or {}).get("row") or {}
+    return kept
 
 
 def _refusal_of_row(candidate: Candidate, faults: list[str]) -> Refusal:

@@ -10,7 +10,7 @@ itself stores stdout only. The format has neither verdict nor tool schemas: the 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, cast, get_args
 
 import msgspec
 import orjson
@@ -19,6 +19,7 @@ from trace_flywheel.records.canonical import canonical_arguments, canonical_json
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.message import Message, Role, ToolCall
 from trace_flywheel.records.rollout import Rollout, Source
+from trace_flywheel.sources.atraj_steps import Recording, Step, recording_of
 from trace_flywheel.sources.grades import reward_of
 from trace_flywheel.sources.jsonl import Fault, read_document
 from trace_flywheel.sources.pairing import pair
@@ -41,40 +42,6 @@ SUFFIX = ".atraj"
 PACKED_SUFFIX = ".atraj.gz"
 CALL_KEYS = {"tool", "arguments"}
 SUPPORTED_VERSION = 1
-
-
-class _Call(msgspec.Struct):
-    name: str
-    arguments_json: str = "{}"
-
-
-class _Result(msgspec.Struct):
-    name: str
-    stdout: str
-    stderr: str
-    exit_code: int
-    duration_sec: float | None = None
-
-
-class _Step(msgspec.Struct):
-    role: Role
-    content: str
-    input_ids: tuple[int, ...] | None = None
-    output_ids: tuple[int, ...] | None = None
-    tool_call: _Call | None = None
-    tool_result: _Result | None = None
-    reward: Any = None
-    timestamp: float | None = None
-
-
-class _Recording(msgspec.Struct):
-    version: int
-    id: str
-    steps: list[_Step]
-    summary: dict[str, str]
-    checkpoint_path: str | None = None
-    model_fingerprint: str | None = None
-    task: str | None = None
 
 
 class AtrajReader:
@@ -115,7 +82,8 @@ class AtrajReader:
         try:
             if (version := known.get("version")) != SUPPORTED_VERSION:
                 raise msgspec.ValidationError(f"version {version!r}; known: {SUPPORTED_VERSION}")
-            recording = msgspec.convert(document.value, _Recording)
+            recording = recording_of(document.value)
+            _check_roles(recording)
         except msgspec.ValidationError as error:
             yield dropped(run, unit, "unknown_shape", {"text": str(error)}, trace_id=text_or_none(known.get("id")))
             return
@@ -128,13 +96,17 @@ class AtrajReader:
         yield noting_surrogates(_rollout(run, source, recording, found.messages), document.surrogates)
 
 
-def _rollout(run: Run, source: Source, recording: _Recording, messages: tuple[Message, ...]) -> Rollout:
+def _rollout(run: Run, source: Source, recording: Recording, messages: tuple[Message, ...]) -> Rollout:
     steps = recording.steps
     first_user = next((step.content for step in steps if step.role == "user"), "")
     times = [step.timestamp for step in steps if step.timestamp is not None]
     rewards = [step.reward for step in steps]
     reward, reward_text = reward_of(next((r for r in reversed(rewards) if r is not None), None))
-    metadata = {"summary": recording.summary, "checkpoint_path": recording.checkpoint_path}
+    metadata = {
+        "summary": recording.summary,
+        "checkpoint_path": recording.checkpoint_path,
+        "assistant_steps": [i for i, step in enumerate(steps) if step.role == "assistant"],
+    }
     return Rollout(
         run_id=run.run_id,
         trace_id=recording.id,
@@ -158,17 +130,25 @@ def _rollout(run: Run, source: Source, recording: _Recording, messages: tuple[Me
     )
 
 
-def _messages(steps: list[_Step]) -> list[Message]:
+def _check_roles(recording: Recording) -> None:
+    for i, step in enumerate(recording.steps):
+        if step.role not in get_args(Role):
+            raise msgspec.ValidationError(f"step {i}: role {step.role!r}; known: {', '.join(get_args(Role))}")
+
+
+def _messages(steps: Sequence[Step]) -> list[Message]:
     """Calls are numbered, because the format has no ids: a tool step answers the latest call before it."""
     messages: list[Message] = []
     calls = 0
-    for step, following in zip(steps, [*steps[1:], None], strict=True):
+    for i, step in enumerate(steps):
+        following = steps[i + 1] if i + 1 < len(steps) else None
         extra: dict[str, Any] = {"input_ids": step.input_ids, "timestamp": step.timestamp}
         if step.role == "tool":
             messages.append(_tool_message(step, f"call_{calls}", extra))
             continue
         if step.role != "assistant":
-            messages.append(Message(step.role, step.content, extra=_kept(extra | {"output_ids": step.output_ids})))
+            role = cast(Role, step.role)
+            messages.append(Message(role, step.content, extra=_kept(extra | {"output_ids": step.output_ids})))
             continue
         call = _call_of(step, f"call_{calls + 1}", answered=following is not None and following.role == "tool")
         calls += call is not None
@@ -180,14 +160,14 @@ def _messages(steps: list[_Step]) -> list[Message]:
     return messages
 
 
-def _call_of(step: _Step, id: str, answered: bool) -> ToolCall | None:
+def _call_of(step: Step, id: str, answered: bool) -> ToolCall | None:
     """The recorded call; of a turn without one that a tool step answers, the call that its text spells."""
     if step.tool_call is not None:
         return call_of(id, step.tool_call.name, step.tool_call.arguments_json, 0)
     return _written_call(step.content, id) if answered else None
 
 
-def _tool_message(step: _Step, call_id: str, extra: dict[str, Any]) -> Message:
+def _tool_message(step: Step, call_id: str, extra: dict[str, Any]) -> Message:
     result = step.tool_result
     if result is None:
         return Message("tool", step.content, tool_call_id=call_id, extra=_kept(extra))

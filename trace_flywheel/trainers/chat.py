@@ -92,7 +92,7 @@ def _wrapped(text: str) -> dict[str, Any]:
 
 
 def chat_tools(tools: Iterable[Tool]) -> list[dict[str, Any]]:
-    """Tool declarations; a tool without a schema takes an empty object."""
+    """Tool declarations, with whatever else the source declared (`strict`); no schema is an empty object."""
     return [
         {
             "type": "function",
@@ -100,6 +100,7 @@ def chat_tools(tools: Iterable[Tool]) -> list[dict[str, Any]]:
                 "name": tool.name,
                 "description": tool.description,
                 "parameters": tool.parameters or EMPTY_PARAMETERS,
+                **(tool.extra or {}),
             },
         }
         for tool in tools

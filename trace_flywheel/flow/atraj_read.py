@@ -1,0 +1,127 @@
+"""Recordings below a folder, read, corrected and redacted one by one: what `traces-to-data` works on.
+
+Order is that of the full paths. A file that cannot be used is a Drop with its path and reason; nothing is skipped in
+silence, packed files included.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from trace_flywheel.curation.message_hashes import content_hash
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.records.golden import CorrectionEntry
+from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.sources.atraj import PACKED_SUFFIX, SUFFIX
+from trace_flywheel.sources.corrections import read_corrections
+from trace_flywheel.sources.discover import read_unit, run_id_of
+from trace_flywheel.sources.reader import ReadOptions, Run, Unit
+from trace_flywheel.sources.registry import reader
+
+
+class Recordings(msgspec.Struct, frozen=True):
+    """The files below a folder, sorted by path."""
+
+    run: Run
+    units: tuple[Unit, ...]
+    packed: tuple[Unit, ...]
+    """`.atraj.gz` files, which are not read."""
+
+
+class Counts(msgspec.Struct):
+    """What became of the files before any row was made."""
+
+    scanned: int = 0
+    other_task: int = 0
+    """Left out by the task filter."""
+    same_rollout: int = 0
+    failed: list[Drop] = msgspec.field(default_factory=list)
+    redactions: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+def recordings_below(folder: Path) -> Recordings:
+    """Raises `FlywheelError` where the folder is none or holds no recording."""
+    if not folder.is_dir():
+        raise FlywheelError(f"{folder}: no such folder; give a folder that holds {SUFFIX} files")
+    top = Path(folder.absolute())
+    run = Run(run_id_of(top.name), "atraj", top, top)
+    units = reader("atraj").units(run)
+    plain = tuple(unit for unit in units if unit.path.name.endswith(SUFFIX))
+    if not plain:
+        raise FlywheelError(f"{folder}: no {SUFFIX} file below it; give the folder that the recorder writes to")
+    return Recordings(run, plain, tuple(unit for unit in units if unit.path.name.endswith(PACKED_SUFFIX)))
+
+
+def corrections_of(path: Path | None) -> dict[str, CorrectionEntry]:
+    """Corrections by trace id, the last line of a file first. Raises `FlywheelError` for a line that is none."""
+    found: dict[str, CorrectionEntry] = {}
+    for entry in read_corrections(path) if path is not None else ():
+        if isinstance(entry, Drop):
+            line = f":{entry.evidence['line']}" if "line" in entry.evidence else ""
+            raise FlywheelError(f"{path}{line}: {entry.reason}: {entry.evidence.get('text')}")
+        found[entry.trace_id] = entry
+    return found
+
+
+def read_all(
+    found: Recordings,
+    options: ReadOptions,
+    task: str | None,
+    pii: str,
+    corrections: dict[str, CorrectionEntry],
+    counts: Counts,
+) -> list[Rollout]:
+    """The redacted rollouts whose recorded label is `task` (all for None), by path, their corrections joined on.
+
+    Of two files with one id and one content the first counts; two contents under one id are told from nobody knows
+    what, so both fail as `conflicting_trace_id`.
+    """
+    by_id: dict[str, list[Rollout]] = {}
+    for unit in found.units:
+        counts.scanned += 1
+        for read in read_unit(found.run, unit, options):
+            if isinstance(read, Drop):
+                counts.failed.append(read)
+            elif task is not None and read.suite != task:
+                counts.other_task += 1
+            else:
+                by_id.setdefault(read.trace_id, []).append(read)
+    kept = []
+    for same in by_id.values():
+        if len({content_hash(rollout) for rollout in same}) > 1:
+            paths = [rollout.source.path for rollout in same]
+            evidence = {"text": f"one id, different recordings: {', '.join(paths)}"}
+            counts.failed += [Drop(Stage.READ, "conflicting_trace_id", evidence, path=path) for path in paths]
+            continue
+        counts.same_rollout += len(same) - 1
+        clean = _clean(same[0], corrections.get(same[0].trace_id), pii)
+        if isinstance(clean, Drop):
+            counts.failed.append(clean)
+            continue
+        for rule, n in (clean.redactions or {}).items():
+            counts.redactions[rule] = counts.redactions.get(rule, 0) + n
+        kept.append(clean)
+    return sorted(kept, key=lambda rollout: rollout.source.path)
+
+
+def _clean(rollout: Rollout, entry: CorrectionEntry | None, pii: str) -> Rollout | Drop:
+    if entry is not None:
+        rollout = msgspec.structs.replace(rollout, correction=entry.correction)
+    return redactor(pii).redact(rollout)
+
+
+def unreadable(counts: Counts) -> list[dict[str, str]]:
+    """Every file that gave no rollout, with its reason, by path."""
+    listed = [
+        {"path": drop.path or "", "reason": f"{drop.stage}/{drop.reason}", "text": _words(drop)}
+        for drop in counts.failed
+    ]
+    return sorted(listed, key=lambda row: row["path"])
+
+
+def _words(drop: Drop) -> str:
+    if drop.stage is Stage.REDACT:
+        return ", ".join(f"{key} {value}" for key, value in sorted(drop.evidence.items()))
+    return str(drop.evidence.get("text", ""))
