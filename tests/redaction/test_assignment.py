@@ -25,6 +25,8 @@ def test_harmless_names(name: str) -> None:
         ("password", "changeme", "=", False),
         ("password", "user_password", " = ", False),
         ("api_key", "os.environ", " = ", False),
+        ("api_key", "config.keys.primary2", " = ", False),
+        ("API_KEY", "Zk3p.9f8e7d6c5b4a39281706f5e4", "=", True),
         ("token", "7c2f9e1b4d", "=", False),
         ("token", "7c2f9e1b4d6a8835", "=", True),
         ("password", "authentication", " ", False),

@@ -202,3 +202,10 @@ def test_redact_value_and_scan_of_plain_data() -> None:
         "[REDACTED:github_token:1] me@contoso.com",
         {"github_token": 1},
     )
+
+
+def test_image_data_stays_and_server_sent_events_do_not() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "AKIA" + "QWERTYUIOPAS2DFG"}}
+    assert redacted(Message("user", [image])).messages[0].content == [image]
+    event = json.dumps({"event": f"data: {GITHUB}"})
+    assert redacted(user(event)).messages[0].content == '{"event": "data: [REDACTED:github_token:1]"}'

@@ -5,7 +5,7 @@ Code that merely names a secret is no finding: a lookup, a call, a variable, a t
 
 import re
 
-from trace_flywheel.redaction.validators import entropy, mixed, real
+from trace_flywheel.redaction.validators import entropy, mixed, random, real
 
 _STRONG = re.compile(
     r"passw(?:or)?d|passwd|passphrase|(?:^|[_.\-])pwd$|"
@@ -27,9 +27,10 @@ _HARMLESS = re.compile(
 )
 """Names that only contain such a word."""
 _CODE = re.compile(
-    r"^(?:[A-Za-z_][\w]*\s*[(\[.]|[A-Za-z_]\w*(?:\.\w+)+$|os\.|process\.|env[.\[(]|self\.|this\.|\$|%|\{|<|#|@|/|~|\.|\\|&|"
+    r"^(?:[A-Za-z_]\w*\s*[(\[]|os\.|process\.|env[.\[(]|self\.|this\.|\$|%|\{|<|#|@|/|~|\.|\\|&|"
     r"f['\"]|await |new |lambda|\(|\[|=|!|\|)"
 )
+_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*\.")
 _WORDS = re.compile(
     r"(?:true|false|null|none|nil|undefined|nan|yes|no|on|off|required|optional|string|str|bytes|int|integer|bool|"
     r"boolean|object|any|test|tests?ing|testing123|secret|password|passwd|passw0rd|pass|token|key|apikey|api[_-]?key|"
@@ -49,7 +50,8 @@ def sensitive(name: str) -> bool:
 def names_a_secret_only(value: str) -> bool:
     """Code, a stand-in, an empty or ordinary word: nothing to hide."""
     text = value.strip()
-    return len(text) < 3 or not real(text) or bool(_CODE.match(text)) or bool(_WORDS.fullmatch(text))
+    code = _CODE.match(text) or (_ATTRIBUTE.match(text) and not any(random(part) for part in text.split(".")))
+    return len(text) < 3 or not real(text) or bool(code) or bool(_WORDS.fullmatch(text))
 
 
 def is_secret_value(name: str, value: str, gap: str) -> bool:
