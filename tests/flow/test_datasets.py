@@ -225,3 +225,27 @@ def test_counts_add_up_whatever_comes_in(
         named = {row_id for f in table for row_id in f["row_ids"]}
         version = find_version(base / "home", name)
         assert named == {json.loads(line)["row_id"] for line in lines(version)}
+
+
+def test_a_pair_that_two_tasks_hold_is_published_once(flow: MakeFlow) -> None:
+    rows = []
+    for task in ("a", "b"):
+        for i, reward in enumerate((1.0, 0.9, 0.2, 0.0)):
+            row = trace(f"{task}-{i}", task, reward, i)
+            row["messages"][0]["content"] = "Do it."
+            rows.append(row)
+    made = flow({"r1": rows}).run()["dpo_dataset"]
+    assert made.rows == 1
+    assert made.ledger.kept == 2
+    assert made.ledger.dropped["exact_duplicate"] == {"exact_duplicate": 2}
+
+
+def test_a_run_ingested_anew_while_a_dataset_is_made_is_told(flow: MakeFlow) -> None:
+    one = flow({"r1": group("a", (1.0,), 1)})
+    one.ingest()
+    curation = one.curation()
+    assert len(curation.index.frame) == 1
+    write_runs(one.root, {"r1": group("z", (0.0, 1.0), 5)})
+    one.ingest()
+    with pytest.raises(LakeError, match="changed while a dataset was made"):
+        sft_dataset(curation)

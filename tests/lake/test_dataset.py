@@ -149,6 +149,15 @@ def test_the_card_loads_with_datasets_and_says_what_is_required(tmp_path: Path) 
     assert str(tmp_path) not in text
 
 
+def test_the_card_shows_the_mix_and_the_first_thresholds(tmp_path: Path) -> None:
+    manifest = publish(tmp_path, ["a"]).manifest
+    mix = {"share": {"single": 0.3}, "supply": {"single": 4, "other": 1}, "kept": {"single": 3, "other": 1}}
+    text = card({**manifest, "facts": {"mix": mix, "thresholds": {f"t{i:03d}": 1.0 for i in range(60)}}})
+    assert "| single | 30% | 4 | 3 |" in text
+    assert "| other | natural | 1 | 1 |" in text
+    assert '"t049": 1.0}  # and 10 more in manifest.json' in text
+
+
 def test_an_unknown_dataset_or_version_is_answered_with_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match=r"no dataset 'x' .*none; run `flywheel refresh`"):
         find_version(tmp_path, "x")

@@ -35,21 +35,24 @@ MAX_FAULTS = 3
 
 
 def texts(lake: Lake, index: Index, rows: np.ndarray) -> Iterator[tuple[int, Rollout]]:
-    """(frame row, redacted rollout) of the given rows, part after part in the order of runs."""
-    frame = index.frame
-    places = frame.iloc[rows][["run_id", "part", "position"]].assign(row=rows)
-    for (run_id, number), group in places.groupby(["run_id", "part"], sort=True):
-        sidecar = lake.sidecar(REDACTED, str(run_id))
+    """(frame row, redacted rollout) of the given rows, part after part in the order of runs.
+
+    Raises `LakeError` when a run was ingested anew since the index was read: its positions mean nothing then.
+    """
+    described = {s.run_id: s.facts["of"] for s in index.runs}
+    places = index.frame.iloc[rows][["run_id", "part", "position"]].assign(row=rows)
+    for (run, number), group in places.groupby(["run_id", "part"], sort=True):
+        sidecar = lake.sidecar(REDACTED, str(run))
+        changed = LakeError(f"{run}: changed while a dataset was made; run `flywheel refresh` again")
+        if sidecar is None or sidecar.content_digest != described[str(run)]:
+            raise changed
+        path = lake.part_path(sidecar, sidecar.parts[int(str(number))])
         by_position = dict(zip(group["position"].tolist(), group["row"].tolist(), strict=True))
-        if sidecar is None:
-            raise LakeError(f"{run_id}: its text left the lake while a dataset was made; run `flywheel refresh` again")
         try:
-            for position, rollout in read_rollouts(
-                lake.part_path(sidecar, sidecar.parts[int(str(number))]), frozenset(by_position)
-            ):
+            for position, rollout in read_rollouts(path, frozenset(by_position), exchanges=False):
                 yield by_position[position], rollout
         except FileNotFoundError:
-            raise LakeError(f"{run_id}: changed while a dataset was made; run `flywheel refresh` again") from None
+            raise changed from None
 
 
 def rows_of(lake: Lake, curated: Curated, settings: Settings) -> Iterator[tuple[tuple[int, ...], Row]]:
@@ -104,15 +107,16 @@ class Published(msgspec.Struct):
 
 
 def write_rows(draft: Draft, rows: Iterable[tuple[tuple[int, ...], Row]], finisher: Finisher) -> Published:
-    """Finish every row and add it to the draft."""
+    """Finish every row and add it to the draft. The same content twice is one row: two tasks may hold one pair."""
     done = Published()
+    first: dict[str, Provenance] = {}
     for sources, row in rows:
-        lines = finisher.lines(row)
+        lines = _again(row, first[row.row_id]) if row.row_id in first else finisher.lines(row)
         if isinstance(lines, Drop):
             for source in sources:
                 done.late[source] = lines
             continue
-        provenance = row.provenance
+        provenance = first[row.row_id] = row.provenance
         draft.add(provenance, lines)
         for source in sources:
             done.row_ids.setdefault(source, []).append(row.row_id)
@@ -121,6 +125,11 @@ def write_rows(draft: Draft, rows: Iterable[tuple[tuple[int, ...], Row]], finish
         if provenance.grader_version:
             versions.add(provenance.grader_version)
     return done
+
+
+def _again(row: Row, first: Provenance) -> Drop:
+    evidence = {"row_id": row.row_id, "kept_run_id": first.run_id, "kept_trace_ids": list(first.trace_ids)}
+    return Drop(Stage.EXACT_DUPLICATE, "exact_duplicate", evidence, task_id=row.provenance.task_id)
 
 
 def _written(one: Layout, row: Row) -> Iterator[dict[str, Any]]:
@@ -205,7 +214,7 @@ def _pair_rows(lake: Lake, curated: Curated) -> Iterator[tuple[tuple[int, ...], 
     for number, (chosen, rejected) in enumerate(zip(table["chosen"].tolist(), table["rejected"].tolist(), strict=True)):
         uses.setdefault(chosen, []).append(number)
         uses.setdefault(rejected, []).append(number)
-    open_pairs = {row: len(numbers) for row, numbers in uses.items()}
+    left = {row: len(numbers) for row, numbers in uses.items()}
     waiting: dict[int, Rollout] = {}
     for row, rollout in texts(lake, curated.index, curated.kept):
         waiting[row] = rollout
@@ -216,9 +225,11 @@ def _pair_rows(lake: Lake, curated: Curated) -> Iterator[tuple[tuple[int, ...], 
                 continue
             yield (chosen, rejected), _pair(pair, waiting[chosen], waiting[rejected])
             for member in (chosen, rejected):
-                open_pairs[member] -= 1
-        for member in [m for m in waiting if not open_pairs[m]]:
-            del waiting[member]
+                left[member] -= 1
+                if not left[member] and member != row:
+                    del waiting[member]
+        if not left[row]:
+            del waiting[row]
 
 
 def _pair(pair: Any, chosen: Rollout, rejected: Rollout) -> PreferencePair:

@@ -14,6 +14,8 @@ UNKNOWN = {
     "packing": "not-applicable: rows are not packed",
     "synthetic_real": "not-applicable: whether a recorded run counts as real is for its owner to say",
 }
+THRESHOLDS_SHOWN = 50
+"""Tasks whose threshold the card repeats; a page of numbers is read by nobody."""
 KINDS = {
     "sft": "supervised conversations",
     "pair": "preference pairs",
@@ -89,6 +91,11 @@ rows are looked through again.
 
 Secrets always, personal data by the set `{settings["redaction"]["pii"]}`. Finished rows are scanned again; one with a
 finding is dropped."""
+    if mix := facts.get("mix"):
+        yield from ("", "## Depth mix", "", "| class | target | supply | kept |", "|---|---:|---:|---:|")
+        for name, supply in mix["supply"].items():
+            share = mix["share"].get(name)
+            yield f"| {name} | {'natural' if share is None else f'{share:.0%}'} | {supply} | {mix['kept'][name]} |"
     yield from ("", "## Template", "", UNKNOWN["template"], "", "## Packing", "", UNKNOWN["packing"])
     yield from ("", "## Conversion", "", "```yaml", *_conversion(manifest), "```", "")
     yield from ("## Settings", "", "```json", json.dumps(settings, indent=1, sort_keys=True), "```", "")
@@ -109,7 +116,10 @@ def _conversion(manifest: Mapping[str, Any]) -> Iterator[str]:
         yield "  sft_rows:"
         yield f"    from_rejection_sampling: {kinds.get('sft', 0)}"
         yield f"    keep_fraction: {manifest['settings']['selection']['keep_fraction']}"
-        yield f"    effective_reward_threshold_by_task: {json.dumps(facts.get('thresholds', {}), sort_keys=True)}"
+        thresholds = facts.get("thresholds", {})
+        shown = dict(sorted(thresholds.items())[:THRESHOLDS_SHOWN])
+        more = f"  # and {len(thresholds) - len(shown)} more in manifest.json" if len(shown) < len(thresholds) else ""
+        yield f"    effective_reward_threshold_by_task: {json.dumps(shown)}{more}"
         yield f"    from_human_correction: {kinds.get('correction', 0)}"
         yield f"    step_masked_trajectories: {kinds.get('masked', 0)}"
     scan = sum(dropped.get("redact", {}).values()) + dropped.get("publish", {}).get("finding_after_layout", 0)
