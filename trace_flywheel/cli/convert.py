@@ -11,7 +11,9 @@ import typer
 def convert(
     jobs: Annotated[list[Path], typer.Argument(metavar="JOB...", help="Job folders, trials, or folders above them.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write; replaced only when it is complete.")],
-    format: Annotated[str, typer.Option("--format", help="prime-sft, trl-sft, trl-dpo, messages.")] = "prime-sft",
+    format: Annotated[
+        str, typer.Option("--format", help="prime-sft, trl-sft, trl-dpo, atraj-sft, messages.")
+    ] = "prime-sft",
     row_mode: Annotated[
         Literal["trial", "rollout", "exchange"],
         typer.Option("--row-mode", help="One row per trial (rollout is the same), or per recorded model call."),
