@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import typer
 
 from trace_flywheel.cli import main as cli
 from trace_flywheel.records.errors import FlywheelError
@@ -71,5 +72,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_each_command_has_a_help_page_and_documented_options(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([name, "--help"]) == 0
     assert cli.COMMANDS[name].split(".")[0].split()[0] in capsys.readouterr().out
-    for parameter in inspect.signature(cli.import_of(name)).parameters.values():
+    found = cli.import_of(name)
+    functions = [c.callback for c in found.registered_commands] if isinstance(found, typer.Typer) else [found]
+    for parameter in (p for function in functions for p in inspect.signature(function).parameters.values()):
         assert getattr(parameter.annotation, "__metadata__", None), f"{name}: {parameter.name} is undocumented"

@@ -97,6 +97,24 @@ def test_seed_changes_the_choice_and_nothing_else() -> None:
     assert one.order.tolist() == again.order.tolist() != two.order.tolist()
 
 
+def test_renormalize_gives_the_share_of_an_absent_class_to_the_others() -> None:
+    classes, ids = rows_of(700, 200, 0, 40)
+    report = target_mix(classes, ids, {**DEFAULT, "other": 0.0}, "renormalize", 42).report
+    assert report.kept == {"comparison": 0, "multi": 200, "other": 0, "single": 120}
+    assert report.share == {"multi": 0.625, "other": 0.0, "single": 0.375}
+
+
+def test_upsampling_repeats_scarce_rows_and_never_more_than_asked() -> None:
+    classes, ids = rows_of(90, 6, 4)
+    target = {"single": 0.5, "multi": 0.3, "comparison": 0.2}
+    mix = target_mix(classes, ids, target, "shrink", 42, upsample=4)
+    assert mix.report.kept == {"comparison": 16, "multi": 24, "single": 41}
+    counts = np.bincount(mix.order, minlength=len(ids))
+    assert counts[:90].max() == 1
+    assert set(counts[90:].tolist()) == {4}
+    assert target_mix(classes, ids, target, "shrink", 42, upsample=100).report.total == 100
+
+
 SHARES = st.dictionaries(st.sampled_from(CLASSES), st.integers(0, 20), min_size=1).filter(lambda t: sum(t.values()) > 0)
 SUPPLY = st.lists(st.integers(0, 40), min_size=4, max_size=4)
 

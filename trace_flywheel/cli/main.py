@@ -1,7 +1,8 @@
 """The `flywheel` command: a table of commands, each in a module of its own that is imported only when it runs.
 
 Command `NAME` is the function `NAME` of `trace_flywheel.cli.NAME` (dashes become underscores), with typer's
-annotations. Help of the whole reads the table alone, so it is fast and imports none of them.
+annotations, or a `typer.Typer` of that name, whose commands follow it. Help of the whole reads the table alone, so it
+is fast and imports none of them.
 
 Exit codes: 0 done, 1 failed (one line on stderr), 2 wrong usage (nothing read, nothing written), 130 interrupted.
 """
@@ -24,6 +25,7 @@ COMMANDS = {
     "convert": "Job folders to one trainer file.",
     "validate": "Check a trainer file; name all faults, each with its line.",
     "traces-to-data": "Agent recordings (.atraj) to SFT rows or preference pairs.",
+    "depth": "Train, score, filter and label by what a prompt takes.",
     "datasets": "Dataset versions: rows, date, size, path, card.",
     "export": "A dataset version in a trainer's layout.",
     "ledger": "The funnel of a dataset: in, kept, dropped by stage and reason.",
@@ -48,8 +50,12 @@ class LazyGroup(TyperGroup):
 
 def load(name: str) -> Any:
     """The command `name`, with its module imported."""
+    found = import_of(name)
+    if isinstance(found, typer.Typer):
+        found.info.help = COMMANDS[name]
+        return typer.main.get_command(found)
     one = typer.Typer(add_completion=False)
-    one.command(name, help=COMMANDS[name])(import_of(name))
+    one.command(name, help=COMMANDS[name])(found)
     return typer.main.get_command(one)
 
 

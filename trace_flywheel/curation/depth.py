@@ -146,7 +146,7 @@ def training_set_hash(labelled: Iterable[Labelled]) -> str:
 def evaluate(model: DepthModel, labelled: Sequence[Labelled]) -> DepthReport:
     """The model's labels against given ones, which it should not have been trained on."""
     predicted, _ = model.label([row.prompt for row in labelled])
-    return _report([short_label(row.label) for row in labelled], predicted)
+    return report_of([short_label(row.label) for row in labelled], predicted)
 
 
 def cross_validate(labelled: Iterable[Labelled]) -> DepthReport:
@@ -159,7 +159,7 @@ def cross_validate(labelled: Iterable[Labelled]) -> DepthReport:
         tested = [row for row, f in zip(rows, fold, strict=True) if f == held_out]
         truth += [row.label for row in tested]
         predicted += model.label([row.prompt for row in tested])[0]
-    return _report(truth, predicted)
+    return report_of(truth, predicted)
 
 
 def _distinct(labelled: Iterable[Labelled]) -> list[Labelled]:
@@ -175,7 +175,8 @@ def _distinct(labelled: Iterable[Labelled]) -> list[Labelled]:
     return list(by_text.values())
 
 
-def _report(truth: Sequence[str], predicted: Sequence[str]) -> DepthReport:
+def report_of(truth: Sequence[str], predicted: Sequence[str]) -> DepthReport:
+    """How predicted labels agree with true ones, both short."""
     confusion = {true: dict.fromkeys(LABELS, 0) for true in LABELS}
     for true, guess in zip(truth, predicted, strict=True):
         confusion[true][guess] += 1

@@ -1,9 +1,11 @@
 """The target mix: the largest set whose classes stand in the wanted shares.
 
 Shares hold among the targeted classes (divided by their sum). The size is the largest total whose largest-remainder
-quotas fit the supply of every targeted class; a targeted class without a row leaves nothing. Classes without a target
-keep their natural share, a target of 0 keeps none. Which rows of a class stay is decided by the seeded hash of their
-id, never by position, and the classes are spread evenly through the output.
+quotas fit the supply of every targeted class; a targeted class without a row leaves nothing (`shrink`), ends it
+(`fail`), or gives its share to the others (`renormalize`). With `upsample` k a row may stand up to k times, and the set
+grows to as many rows as the targeted classes have. Classes without a target keep their natural share, a target of 0
+keeps none. Which rows of a class stay is decided by the seeded hash of their id, never by position, and the classes are
+spread evenly through the output.
 """
 
 import hashlib
@@ -27,7 +29,7 @@ class MixReport:
     supply: dict[str, int]
     share: dict[str, float]
     kept: dict[str, int]
-    """Rows per class: the quota of a targeted class, the natural share of the others."""
+    """Rows per class: the quota of a targeted class, the natural share of the others; repeats count."""
     discarded: dict[str, int]
     limiting: str | None
     """The class whose supply ended the growth of the set; None where every row of the wanted classes stays."""
@@ -42,7 +44,7 @@ class MixReport:
 
 @dataclass(frozen=True)
 class Mix:
-    """`order`: positions of the kept rows in output order. `kept`: the same as a mask over the input."""
+    """`order`: positions of the kept rows in output order, repeated ones each time. `kept`: as a mask of the input."""
 
     order: np.ndarray
     kept: np.ndarray
@@ -53,8 +55,9 @@ def target_mix(
     classes: Sequence[str],
     ids: Sequence[str],
     target: Mapping[str, float],
-    shortage: Literal["shrink", "fail"],
+    shortage: Literal["shrink", "fail", "renormalize"],
     seed: int,
+    upsample: int = 1,
 ) -> Mix:
     """Choose rows so that `classes` (one a row) stand in the shares of `target`.
 
@@ -65,9 +68,13 @@ def target_mix(
         raise ValueError("two rows have the same id: remove exact duplicates before the mix")
     counts = pd.Series(list(classes), dtype=object).value_counts()
     supply = {name: int(counts.get(name, 0)) for name in sorted({*counts.index, *target})}
+    if shortage == "renormalize":
+        target = {name: share for name, share in target.items() if supply[name] or not share}
     shares = exact_shares(target)
     wanted = {name: supply[name] for name in shares}
-    size = largest_size(wanted, shares)
+    size = largest_size({name: n * upsample for name, n in wanted.items()}, shares)
+    if upsample > 1:
+        size = min(size, sum(n for name, n in wanted.items() if shares[name] > 0))
     limiting = None
     if size == 0 or size < sum(n for name, n in wanted.items() if shares[name] > 0):
         limiting = min(
@@ -89,7 +96,7 @@ def target_mix(
         supply=supply,
         share={name: float(share) for name, share in shares.items()},
         kept={name: quota[name] for name in supply},
-        discarded={name: supply[name] - quota[name] for name in supply},
+        discarded={name: max(0, supply[name] - quota[name]) for name in supply},
         limiting=limiting,
     )
     return Mix(order, kept, report)
@@ -133,7 +140,11 @@ def _chosen(classes: Sequence[str], ids: Sequence[str], quota: Mapping[str, int]
     members: dict[str, list[int]] = {name: [] for name in quota}
     for position, name in enumerate(classes):
         members[name].append(position)
-    return {name: sorted(members[name], key=lambda p: _draw(seed, ids[p]))[: quota[name]] for name in sorted(members)}
+    chosen = {}
+    for name in sorted(members):
+        drawn = sorted(members[name], key=lambda p: _draw(seed, ids[p]))
+        chosen[name] = [drawn[j % len(drawn)] for j in range(quota[name])]
+    return chosen
 
 
 def _interleaved(chosen: Mapping[str, list[int]], seed: int, ids: Sequence[str]) -> np.ndarray:

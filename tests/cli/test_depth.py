@@ -1,0 +1,122 @@
+"""`flywheel depth`, and the documented chain from recordings to a balanced file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.recordings import answer, call, record, rows_of, user
+from trace_flywheel.cli.main import main
+
+PROMPTS = {
+    "single": ["What is the capital of Peru?", "When did the Berlin wall fall?", "Who painted Guernica?"],
+    "multi": [
+        "Find the newest log file, read it and count the errors in it.",
+        "Who is the spouse of the director of the film that won best picture in 1995?",
+        "Look up the author of Dune, then list the books they wrote before it.",
+    ],
+    "comparison": [
+        "Is Rust or Go better for a small CLI?",
+        "Compare tea and coffee for sleep.",
+        "Which is faster, a train or a car?",
+    ],
+    "other": ["Write a poem about rain.", "Translate this letter into French.", "Hello, how are you?"],
+}
+
+
+@pytest.fixture
+def recordings(tmp_path: Path) -> Path:
+    """Twelve recordings of four kinds, one with a call."""
+    for depth, prompts in PROMPTS.items():
+        for i, prompt in enumerate(prompts):
+            steps = call("look", f"seen {i}") if depth == "single" and i == 0 else []
+            record(tmp_path / "rec", f"{depth}{i}", user(prompt), *steps, answer(f"reply to {depth} {i}"))
+    return tmp_path / "rec"
+
+
+@pytest.mark.parametrize("export", ["answer-only", "trajectory"])
+@pytest.mark.parametrize("model", ["m", "m.tgfr"])
+def test_the_chain_from_recordings_to_a_balanced_file(
+    recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, export: str, model: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"prompt": prompt, "label": depth} for depth, prompts in PROMPTS.items() for prompt in prompts]
+    Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    mix = "single=0.3,multi=0.5,comparison=0.2,other=0.0"
+    for command in (
+        f"traces-to-data rec --out sft.jsonl --export {export}",
+        f"depth train labels.jsonl --held-out labels.jsonl --out {model}",
+        f"depth score sft.jsonl --model {model} --min-confidence 0 --out scored.jsonl",
+        f"depth filter scored.jsonl --target-mix {mix} --out mix.jsonl",
+    ):
+        assert main(command.split()) == 0, command
+    balanced = rows_of(Path("mix.jsonl"))
+    assert {row["reasoning_depth"] for row in balanced} == {"single-hop", "multi-hop", "comparison"}
+    assert 5 <= len(balanced) <= 7
+    assert all(row["messages"] and row["rollout_id"] for row in balanced)
+
+
+def test_label_train_again(recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sft, todo, model = tmp_path / "sft.jsonl", tmp_path / "todo.jsonl", tmp_path / "m"
+    assert main(["traces-to-data", str(recordings), "--out", str(sft)]) == 0
+    assert main(["depth", "label", str(sft), "--out", str(todo), "--count", "3"]) == 0
+    first, *rest = rows_of(todo)
+    assert len(rest) == 2
+    todo.write_text("".join(json.dumps(row) + "\n" for row in [{**first, "label": "other"}, *rest]))
+    held_out = tmp_path / "held.jsonl"
+    held_out.write_text('{"prompt": "capital of chile?", "label": "single"}\n')
+    capsys.readouterr()
+    argv = ["depth", "train", str(todo), "--held-out", str(held_out), "--out", str(model), "--min-f1", "0", "--json"]
+    assert main(argv) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["waiting"], told["held_out"]["by"]) == (2, "held-out file")
+
+
+def test_reports_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows, scored, mixed = tmp_path / "rows.jsonl", tmp_path / "scored.jsonl", tmp_path / "mix.jsonl"
+    prompts = [prompt for prompts in PROMPTS.values() for prompt in prompts]
+    rows.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
+    assert main(["depth", "score", str(rows), "--out", str(scored), "--min-confidence", "0"]) == 0
+    assert f"scored 12 of 12 rows -> {scored}" in capsys.readouterr().out
+    argv = ["depth", "filter", str(scored), "--out", str(mixed), "--target-mix", "single=2, Compare=1"]
+    assert main(argv) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("wrote ")
+    assert "single: share 0.67, supply " in out
+    assert main([*argv, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["share"]["comparison"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("mix", "says"),
+    [
+        ("sing=1", "'sing' is no depth label"),
+        ("single", "could not convert"),
+        ("single=-1", "no share"),
+        ("single=1,single-hop=1", "twice"),
+        ("single=0", "above zero"),
+        ("single=inf", "no share"),
+        ("", "no depth label"),
+    ],
+)
+def test_a_faulty_mix_is_refused_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mix: str, says: str
+) -> None:
+    argv = ["depth", "filter", str(tmp_path / "none"), "--out", str(tmp_path / "o"), "--target-mix", mix]
+    assert main(argv) == 2
+    assert says in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+def test_unscorable_rows_are_one_line_and_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"prompt": "hi"}\n{}\n')
+    argv = ["depth", "score", str(rows), "--out", str(tmp_path / "o")]
+    assert main(argv) == 1
+    assert "1 of 2 rows cannot be scored (lines 2)" in capsys.readouterr().err
+    assert main([*argv, "--unscorable", "drop"]) == 0
+    assert f"{rows}:2: cannot be scored" in capsys.readouterr().err
+
+
+def test_depth_alone_is_wrong_usage() -> None:
+    assert main(["depth"]) == 2
+    assert main(["depth", "guess"]) == 2
