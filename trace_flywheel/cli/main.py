@@ -24,6 +24,8 @@ COMMANDS = {
     "sources": "What would be read below a folder: format, runs, rollouts, problems. Writes nothing.",
     "convert": "Job folders to one trainer file.",
     "validate": "Check a trainer file; name all faults, each with its line.",
+    "token-coverage": "Which rollouts carry token ids and logprobs good enough to train on.",
+    "stream": "One JSON line per finished rollout while a job runs.",
     "traces-to-data": "Agent recordings (.atraj) to SFT rows or preference pairs.",
     "depth": "Train, score, filter and label by what a prompt takes.",
     "datasets": "Dataset versions: rows, date, size, path, card.",

@@ -23,3 +23,13 @@ def settings_of(home: Path | None, config: Path | None, roots: list[Path] | None
     if roots:
         given["roots"] = tuple(roots)
     return load_settings(config, **given)
+
+
+def group_keys(text: str) -> tuple[str, ...]:
+    """The names of `--group-by`; wrong usage for an unknown or repeated one."""
+    from trace_flywheel.flow.convert_rollout import GROUP_KEYS
+
+    keys = tuple(part.strip() for part in text.split(","))
+    if len(set(keys)) != len(keys) or not set(keys) <= set(GROUP_KEYS):
+        raise typer.BadParameter(f"distinct names of {', '.join(GROUP_KEYS)}", param_hint="--group-by")
+    return keys

@@ -18,7 +18,7 @@ LIMITS = ("max_retries", "retries", "max_attempts", "attempts")
 def is_retried(trial: Path, root: Path) -> bool:
     """Whether another attempt of this trial's job replaced it."""
     job = trial.parent
-    if not _retries(job, root):
+    if not retries(job, root):
         return False
     own = folders.read_result(trial, root)
     attempts = [
@@ -29,7 +29,8 @@ def is_retried(trial: Path, root: Path) -> bool:
     return max(attempts)[1] != trial
 
 
-def _retries(job: Path, root: Path) -> bool:
+def retries(job: Path, root: Path) -> bool:
+    """Whether this job's configuration says that failed trials are tried again."""
     path = job / "evaluation.json"
     if not path.is_file():
         return False

@@ -94,6 +94,15 @@ class Call(msgspec.Struct, eq=False):
         return same_size and all(bytes(a) == bytes(b) for a, b in pairs)
 
 
+class Failure(msgspec.Struct):
+    """A recorded call that did not succeed."""
+
+    index: int
+    purpose: str | None
+    retried_by: int | None = None
+    """Index of the successful call that asked the same again."""
+
+
 class Capture(msgspec.Struct):
     """A capture that could be read: its successful calls in order, and what else was in it."""
 
@@ -108,6 +117,7 @@ class Capture(msgspec.Struct):
     bom: bool = False
     surrogates: int = 0
     """Lone surrogate escapes in the file that were read as U+FFFD; a history repeats its own."""
+    failures: list[Failure] = []
 
 
 class RawFaultError(ValueError):
@@ -125,7 +135,7 @@ def read_capture(path: Path, root: Path, max_line_bytes: int) -> Capture | Fault
     """The capture's calls; a Fault for damage anywhere but in a cut last line."""
     lines = read_lines(path, root, max_line_bytes, _decode)
     capture = Capture([], 0, "")
-    failed: list[Call] = []
+    failed: list[tuple[Call, Failure]] = []
     for line in lines:
         if isinstance(line, Fault):
             if not _cut(line):
@@ -140,13 +150,15 @@ def read_capture(path: Path, root: Path, max_line_bytes: int) -> Capture | Fault
         capture.records += 1
         if call is None or call.status != 200:
             capture.failed += 1
+            failure = Failure(capture.records - 1, call.purpose if call is not None else None)
+            capture.failures.append(failure)
             if call is not None:
-                failed.append(call)
+                failed.append((call, failure))
             continue
-        if failed:
-            before = len(failed)
-            failed = [other for other in failed if not call.repeats(other)]
-            capture.retried += before - len(failed)
+        for other, failure in [pair for pair in failed if call.repeats(pair[0])]:
+            failed.remove((other, failure))
+            failure.retried_by = call.index
+            capture.retried += 1
         capture.calls.append(call)
     capture.sha256, capture.bom, capture.surrogates = lines.sha256, lines.bom, lines.surrogates
     return capture

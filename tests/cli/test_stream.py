@@ -1,0 +1,56 @@
+"""`flywheel stream` and `flywheel token-coverage`: lines, words, exit codes."""
+
+import json
+
+import pytest
+
+from tests.flow.token_jobs import token_trial
+from trace_flywheel.cli.main import main
+
+
+@pytest.fixture
+def job(tmp_path):
+    job = tmp_path / "job"
+    token_trial(job, "t__1")
+    return job
+
+
+def test_stream_prints_one_json_line_a_rollout(job, capsys):
+    assert main(["stream", str(job), "--no-follow"]) == 0
+    out = capsys.readouterr()
+    (line,) = out.out.splitlines()
+    assert list(json.loads(line))[:3] == ["schema_version", "job", "rollout"]
+    assert "job: waiting" in out.err
+
+
+def test_stream_exit_codes(job, capsys, tmp_path):
+    assert main(["stream", str(tmp_path / "none"), "--no-follow"]) == 2
+    assert "no such folder" in capsys.readouterr().err
+    assert main(["stream", str(job), "--timeout", "0"]) == 3
+    assert main(["stream", str(job), "--group-by", "task,task"]) == 2
+    assert main(["stream", str(job), "--after", "nonsense"]) == 2
+
+
+def test_coverage_in_words(job, capsys):
+    (job / "t__1" / "trajectory" / "llm_trajectory.jsonl").rename(job / "t__1" / "gone")
+    token_trial(job, "t__2")
+    assert main(["token-coverage", str(job)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "no   t__1: no llm_trajectory.jsonl: the agent's model calls did not go through BenchFlow's gateway"
+        " (usage_tracking.endpoint_kind=None)",
+        "yes  t__2 [vllm]: 3/3 calls complete, 2/2 prompts extend the previous call",
+        "1 of 2 rollouts are training-grade (complete token ids and logprobs, token-in/token-out)",
+    ]
+
+
+def test_coverage_says_what_redaction_took(job, capsys):
+    token_trial(job, "t__2", answers=("I look.", "I see.", "ghp_" + "a" * 36))
+    assert main(["token-coverage", str(job), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["rollouts"], report["training_grade_rollouts"]) == (2, 1)
+    assert report["per_rollout"][1]["unavailable"] == {"completion_token_ids:redacted": 1, "logprobs:redacted": 1}
+
+
+def test_coverage_of_nothing(tmp_path, capsys):
+    assert main(["token-coverage", str(tmp_path / "none")]) == 2
+    assert "no such path" in capsys.readouterr().err
