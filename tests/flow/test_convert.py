@@ -165,3 +165,14 @@ def test_a_crash_in_a_worker_names_the_trials_and_writes_nothing(job, benchflow_
     with pytest.raises(FlywheelError, match=r"a__1, …: ZeroDivisionError in .*nothing written"):
         run(job)
     assert not (job.parent.parent / "rows.jsonl").exists()
+
+
+def test_a_folder_that_no_format_claims_is_told_but_is_no_rollout(job, benchflow_trial):
+    benchflow_trial(job, "a__1")
+    strange = job.parent / "strange"
+    strange.mkdir()
+    (strange / "rows.jsonl").write_text("{}\n")
+    rows, tally, warnings = run(job)
+    assert len(rows) == 1
+    assert (tally.rollouts, tally.seen, [d["reason"] for d in tally.drops]) == (1, 1, ["unknown_shape"])
+    assert warnings[0].startswith(f"not converted: {strange}: unknown_shape")

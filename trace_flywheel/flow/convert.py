@@ -117,7 +117,9 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
         request.overlap,
     )
     with replaced(request.out) as file:
-        problems = (outcome_of_drop(drop, base) for base, drop in plan.problems)
+        problems = [outcome_of_drop(drop, base) for base, drop in plan.problems]
+        for problem in problems:
+            problem.is_rollout = False
         converted = chain(_converted_rows(files, job, tally), _converted(plan.pieces, job, workers))
         outcomes = _watched(chain(problems, converted), request.strict, warn)
         if request.group_advantage is None:

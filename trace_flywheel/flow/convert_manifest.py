@@ -48,7 +48,7 @@ class Tally:
 
     def add(self, outcome: Outcome) -> None:
         """Count one rollout."""
-        self.rollouts += 1
+        self.rollouts += outcome.is_rollout
         self.rows += len(outcome.rows)
         self.rows_with_calls += outcome.rows_with_calls
         self.converted += bool(outcome.rows)
@@ -73,7 +73,7 @@ class Tally:
             self._count(f"skipped_{refusal.reason}", 1)
             if refusal.reason == "provider_error":
                 self._count("skipped_exchanges_provider_error", outcome.failed_exchanges)
-        elif outcome.unreadable:
+        elif outcome.unreadable and outcome.is_rollout:
             self.without_result += refusal.reason == "missing_result"
             self._count("skipped_no_result", refusal.reason != "missing_result")
         drop = {"rollout": outcome.path, "run_id": outcome.run_id, "trace_id": outcome.trace_id}

@@ -58,6 +58,8 @@ class Outcome(msgspec.Struct):
     """Parts of the reward by name, in their order."""
     error: str | None = None
     unreadable: bool = False
+    is_rollout: bool = True
+    """False for a folder that looked like a job and is none: told, but not counted."""
     never_called: bool = False
     retried: bool = False
     source_path: str | None = None
