@@ -22,9 +22,9 @@ SEPARATOR = b"\n"
 """Stands before, between and after the leaves: no value holds it at its ends, and patterns see a boundary."""
 CONTEXT = 240
 """Bytes before a value in which a rule's context word may stand."""
-LONG_VALUE = 96
-"""Bytes of an assigned value that its pattern looks at, so that a refused one costs little; an agreed one is taken to
-its end: the closing quote it was opened with, or the next delimiter."""
+VALUE_WINDOW = 320
+"""Bytes in which an assignment is looked for and judged, so that a refused one costs little however long its value is;
+an agreed one is taken to its end: the closing quote it was opened with, or the next delimiter."""
 _ENDS = {b'"': re.compile(rb'[^"\n]*'), b"'": re.compile(rb"[^'\n]*"), b"": re.compile(rb"[^\s\"'`<>,;\\]*")}
 MARK_OPENS = b"[REDACTED:"
 """Before a rule's name in a placeholder: what follows it is no assignment."""
@@ -121,20 +121,27 @@ class Scanner:
 
     def confirmed(self, rule: int, data: bytes, ends: list[int], low: int, high: int) -> Iterator[tuple[int, int]]:
         """Spans that pattern, validators and context agree on, by increasing place."""
-        pattern, at = self._confirm[rule], 0
+        pattern, named, at = self._confirm[rule], self._name_group[rule], 0
         for begin, stop in _regions(ends, self.rules[rule], low - 1, high + 1):
             at = max(at, begin)
             while at < stop:
-                match = pattern.search(data, at, stop)
+                limit = min(stop, at + VALUE_WINDOW) if named else stop
+                match = pattern.search(data, at, limit)
                 if match is None:
-                    break
-                if match.end() == stop and stop <= high:
+                    if limit == stop:
+                        break
+                    at = limit - VALUE_WINDOW // 2
+                    continue
+                if match.end() == limit and named and match.start() > at:
+                    at = match.start()
+                    continue
+                if match.end() == stop and stop <= high and not named:
                     stop = min(high + 1, stop + 4 * (stop - begin))
                     continue
                 start, end = self._value_span(rule, match)
                 start, end = max(start, low), min(end, high)
                 if start < end and self._agrees(rule, match, data, start, end, low):
-                    if self._name_group[rule] and end - start >= LONG_VALUE:
+                    if named and match.end() == limit:
                         end = _end_of(data, start, end, high)
                     yield start, end
                     at = max(end, match.start() + 1)
