@@ -121,6 +121,16 @@ def runs_of(address: str, backfill: str) -> list[dict[str, Any]]:
     return results
 
 
+def states(address: str) -> dict[str, str]:
+    """Status of every sensor and schedule."""
+    where = 'repositorySelector: {repositoryName: "__repository__", repositoryLocationName: "trace_flywheel"}'
+    sensors = f"sensorsOrError({where}) {{ ... on Sensors {{ results {{ name sensorState {{ status }} }} }} }}"
+    schedules = f"schedulesOrError({where}) {{ ... on Schedules {{ results {{ name scheduleState {{ status }} }} }} }}"
+    data = graphql(address, f"{{ {sensors} {schedules} }}")
+    found = {s["name"]: s["sensorState"]["status"] for s in data["sensorsOrError"]["results"]}
+    return found | {s["name"]: s["scheduleState"]["status"] for s in data["schedulesOrError"]["results"]}
+
+
 def test_the_lineage_shows_the_whole_flow(page: Any) -> None:
     page.goto("/assets/balanced_mix?view=lineage&lineageScope=upstream&lineageDepth=9")
     for name in (
@@ -162,11 +172,11 @@ def test_the_checks_of_a_dataset_passed(page: Any) -> None:
     page.get_by_text("Passed").first.wait_for()
 
 
-def test_sensors_and_schedule_are_there_and_off(page: Any) -> None:
+def test_sensors_and_schedule_are_there_and_off(page: Any, served: str) -> None:
     page.goto("/automation")
     for name in ("job_folders_sensor", "refresh_sensor", "nightly_refresh"):
         page.get_by_text(name).first.wait_for()
-    assert page.locator("input[type=checkbox]:checked").count() == 0
+    assert states(served) == {"job_folders_sensor": "STOPPED", "refresh_sensor": "STOPPED", "nightly_refresh": "STOPPED"}
 
 
 def test_a_backfill_over_all_runs_is_one_run(page: Any, served: str) -> None:

@@ -128,5 +128,7 @@ def _card(version: Version, rows: int) -> Iterator[str]:
 
 def shown(faults: Sequence[str]) -> str:
     """Faults in one text, the first few of many."""
+    if not faults:
+        return "none"
     text = "; ".join(faults[:FAULTS_SHOWN])
     return text if len(faults) <= FAULTS_SHOWN else f"{text}; and {len(faults) - FAULTS_SHOWN} more"
