@@ -176,7 +176,11 @@ def test_sensors_and_schedule_are_there_and_off(page: Any, served: str) -> None:
     page.goto("/automation")
     for name in ("job_folders_sensor", "refresh_sensor", "nightly_refresh"):
         page.get_by_text(name).first.wait_for()
-    assert states(served) == {"job_folders_sensor": "STOPPED", "refresh_sensor": "STOPPED", "nightly_refresh": "STOPPED"}
+    assert states(served) == {
+        "job_folders_sensor": "STOPPED",
+        "refresh_sensor": "STOPPED",
+        "nightly_refresh": "STOPPED",
+    }
 
 
 def test_a_backfill_over_all_runs_is_one_run(page: Any, served: str) -> None:

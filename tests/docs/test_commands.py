@@ -1,0 +1,67 @@
+"""Every command that README and docs show runs as shown, and every command of the table is shown."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trace_flywheel.cli.main import COMMANDS
+from trace_flywheel.sample.write import write_sample
+
+CHECKOUT = Path(__file__).parents[2]
+PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
+SERVED = "flywheel ui"
+"""Runs until it is stopped; tests/ui does that."""
+
+
+def shown(page: Path) -> list[str]:
+    """Commands of a page: lines that begin with `$` in its console blocks."""
+    blocks = re.findall(r"```console\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the sample lies as `runs`, refreshed into the default home."""
+    folder = tmp_path_factory.mktemp("docs")
+    write_sample(folder / "runs")
+    run(folder, "flywheel refresh --root runs")
+    return folder
+
+
+def run(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
+    program, *arguments = shlex.split(command)
+    assert program == "flywheel"
+    done = subprocess.run(
+        [sys.executable, "-m", "trace_flywheel.cli.main", *arguments],
+        cwd=folder,
+        env={"PATH": "", "PYTHONPATH": str(CHECKOUT), "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_of_a_page_run_in_their_order(page: Path, workplace: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    shutil.copytree(workplace, folder)
+    for command in shown(page):
+        if not command.startswith(SERVED):
+            run(folder, command)
+
+
+def test_every_command_is_shown_somewhere() -> None:
+    used = {shlex.split(command)[1] for page in PAGES for command in shown(page)}
+    assert set(COMMANDS) - used == set()
+
+
+def test_links_and_pictures_exist() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
