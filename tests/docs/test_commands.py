@@ -1,5 +1,6 @@
 """Every command that README and docs show runs as shown, and every command of the table is shown."""
 
+import json
 import re
 import shlex
 import shutil
@@ -29,8 +30,22 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the sample lies as `runs`, refreshed into the default home."""
     folder = tmp_path_factory.mktemp("docs")
     write_sample(folder / "runs")
+    write_side_files(folder)
     run(folder, "flywheel refresh --root runs")
     return folder
+
+
+def write_side_files(folder: Path) -> None:
+    """What people write: a correction and a judgment of the first recording, and labelled prompts."""
+    trace = min((folder / "runs" / "recordings").iterdir()).stem
+    labels = {"What year?": "single", "Find it, then count": "multi", "Tea or coffee?": "comparison", "A poem": "other"}
+    files = {
+        "corrections.jsonl": [{"trace_id": trace, "content": "There are 113 words in it."}],
+        "scores.jsonl": [{"target": {"trace_id": trace}, "value": 0.9}],
+        "labels.jsonl": [{"prompt": prompt, "label": label} for prompt, label in labels.items()],
+    }
+    for name, rows in files.items():
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def run(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
