@@ -1,7 +1,12 @@
 """One home, however Dagster was started."""
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from trace_flywheel.orchestration.instance import LOCATION, dagster_home, instance, instance_yaml
@@ -30,3 +35,18 @@ def test_an_instance_keeps_what_it_was_told(tmp_path: Path) -> None:
     instance(tmp_path).add_dynamic_partitions("runs", ["r/a"])
     assert list(instance(tmp_path).get_dynamic_partitions("runs")) == ["r/a"]
     assert {p.name for p in (tmp_path / "dagster").iterdir()} >= {"storage", "dagster.yaml", "workspace.yaml"}
+
+
+@pytest.mark.slow
+def test_dagster_in_the_checkout_and_flywheel_share_one_history(tmp_path: Path) -> None:
+    for name in ("dagster.yaml", "workspace.yaml", "definitions.py"):
+        shutil.copy(CHECKOUT / name, tmp_path)
+    environment = {k: v for k, v in os.environ.items() if k not in {"DAGSTER_HOME", "FLYWHEEL_HOME"}}
+    environment["PYTHONPATH"] = str(CHECKOUT)
+    command = [sys.executable, "-m", "dagster", "asset", "materialize", "-f", "definitions.py"]
+    done = subprocess.run(
+        [*command, "--select", "depth_classifier"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert [run.status.value for run in instance(tmp_path / ".flywheel").get_runs()] == ["SUCCESS"]
+    assert (tmp_path / ".flywheel" / "lake" / "depth_classifier" / "current").is_file()
