@@ -8,7 +8,8 @@ import pytest
 
 from tests.recordings import answer, call, record, rows_of, user
 from trace_flywheel.flow.atraj_compat import Sketch
-from trace_flywheel.flow.traces_to_data import Report, Request, traces_to_data
+from trace_flywheel.flow.atraj_report import Report
+from trace_flywheel.flow.traces_to_data import Request, traces_to_data
 
 RUNS: list[tuple[str, str, dict[str, Any]]] = [
     ("traces-default", "traces", {"task": "math-and-geo"}),

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.recordings import answer, call, record, rows_of, user
-from trace_flywheel.flow.traces_to_data import Report, Request, traces_to_data
+from trace_flywheel.flow.atraj_report import Report
+from trace_flywheel.flow.traces_to_data import Request, traces_to_data
 from trace_flywheel.trainers.trl_dpo import LAYOUT
 
 Run = Callable[..., tuple[Report, list[dict[str, Any]]]]

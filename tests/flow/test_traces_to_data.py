@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.recordings import answer, call, record, rows_of, user
+from trace_flywheel.flow.atraj_compat import Sketch
+from trace_flywheel.flow.atraj_report import Report
 from trace_flywheel.flow.judgments import Policy
-from trace_flywheel.flow.traces_to_data import Report, Request, traces_to_data
+from trace_flywheel.flow.traces_to_data import Request, traces_to_data
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.trainers.atraj_sft import LAYOUT
 
@@ -332,6 +334,52 @@ def test_names_do_not_decide_which_duplicate_stays(tmp_path_factory: pytest.Temp
         record(folder / "in", name, user("q"), answer("same", reward=float(reward)))
     traces_to_data(Request(folder=folder / "in", out=folder / "out.jsonl"))
     assert [row["rollout_reward"] for row in rows_of(folder / "out.jsonl")] == [3.0]
+
+
+def test_a_secret_in_a_name_keeps_the_recording_out(tmp_path: Path, run: Export) -> None:
+    record(tmp_path / "in", "ok", user("q"), answer("a"), task="t", model_fingerprint="0" * 64)
+    record(tmp_path / "in", "3F2504E0-4F89-11D3-9A0C-0305E82C3301", user("r"), answer("b"))
+    record(tmp_path / "in", "bad", user("s"), answer("c"), task="ghp_" + "a1B2" * 9)
+    report, rows = run()
+    assert len(rows) == 2
+    assert [(row["path"], row["reason"]) for row in report.failed] == [("bad.atraj", "redact/secret_left")]
+    assert "ghp_" not in json.dumps(report.as_dict())
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.sampled_from(["one", "two", " ", '{"tool":"x"}']).map(user),
+        st.sampled_from(["one", "two", ""]).map(answer),
+        st.sampled_from(["", "plain text", '{"tool": "x", "arguments": {}}']).map(
+            lambda text: {"role": "assistant", "content": text, "output_ids": [1]}
+        ),
+        st.sampled_from(["a", "b"]).map(lambda text: call("ls", text)[0]),
+        st.sampled_from(["a", "b"]).map(lambda text: call("ls", text)[1]),
+        st.just({"role": "system", "content": "be careful"}),
+    ),
+    max_size=8,
+)
+
+
+@given(st.lists(STEPS, min_size=1, max_size=4), st.sampled_from(["answer-only", "trajectory"]), st.booleans())
+@settings(max_examples=60)
+def test_whatever_is_recorded_every_row_is_counted_and_taken_by_the_trainer(
+    tmp_path_factory: pytest.TempPathFactory, recordings: list[list[dict[str, Any]]], export: Any, original: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    record(folder / "in", "ok", user("a plain question"), answer("a plain answer"))
+    for i, steps in enumerate(recordings):
+        record(folder / "in", f"r{i}", *steps)
+    sketch = Sketch() if original else None
+    asked = Request(folder=folder / "in", out=folder / "out.jsonl", export=export, sketch=sketch)
+    report = traces_to_data(asked)
+    assert_adds_up(report)
+    rows = rows_of(folder / "out.jsonl")
+    assert len(rows) == report.emitted
+    assert not [fault for row in rows for fault in LAYOUT.validate(row)]
+    first = (folder / "out.jsonl").read_bytes()
+    traces_to_data(asked)
+    assert (folder / "out.jsonl").read_bytes() == first
 
 
 @pytest.mark.corpus

@@ -79,6 +79,21 @@ def test_tasks_are_told_by_the_first_user_turn_and_never_by_the_label_alone(tmp_
     assert len(str(first)) == len("atraj/") + 12
 
 
+def test_a_developers_message_is_a_system_message(tmp_path: Path) -> None:
+    found = rollout(tmp_path, {"role": "developer", "content": "be terse"}, USER, ANSWER)
+    assert [message.role for message in found.messages] == ["system", "user", "assistant"]
+
+
+def test_a_recording_without_steps_is_empty_and_no_fault(tmp_path: Path) -> None:
+    assert rollout(tmp_path).messages == ()
+
+
+def test_assistant_turns_know_their_step(tmp_path: Path) -> None:
+    found = rollout(tmp_path, USER, CALL, RESULT, RESULT, ANSWER)
+    assert found.metadata is not None
+    assert found.metadata["assistant_steps"] == [1, 4]
+
+
 def test_a_call_told_twice_is_told_once_and_its_text_kept(tmp_path: Path) -> None:
     found = rollout(tmp_path, USER, CALL, RESULT, ANSWER)
     turn = found.messages[1]

@@ -11,7 +11,8 @@ import typer
 from trace_flywheel.cli.options import AsJson, Config, settings_of
 
 if TYPE_CHECKING:
-    from trace_flywheel.flow.traces_to_data import Report, Request
+    from trace_flywheel.flow.atraj_report import Report
+    from trace_flywheel.flow.traces_to_data import Request
 
 
 def traces_to_data(

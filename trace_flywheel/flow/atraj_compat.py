@@ -119,6 +119,8 @@ def _redacted_turns(recording: Recording, unit: Unit, redactor: Redactor, counts
     except (NumberFindingError, SecretLeftError) as left:
         reason = "number_finding" if isinstance(left, NumberFindingError) else "secret_left"
         return Drop(Stage.REDACT, reason, {"rule": left.rule}, path=unit.relative)
+    if named := redactor.scan([name for name in (recording.task, unit.path.name) if name]):
+        return Drop(Stage.REDACT, "secret_left", {"rule": next(iter(named))}, path=unit.relative)
     for rule, n in rules.items():
         counts.redactions[rule] = counts.redactions.get(rule, 0) + n
     return [

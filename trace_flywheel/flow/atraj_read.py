@@ -109,7 +109,14 @@ def read_all(
 def _clean(rollout: Rollout, entry: CorrectionEntry | None, pii: str) -> Rollout | Drop:
     if entry is not None:
         rollout = msgspec.structs.replace(rollout, correction=entry.correction)
-    return redactor(pii).redact(rollout)
+    clean = redactor(pii).redact(rollout)
+    names = [rollout.trace_id, rollout.suite, rollout.model, rollout.source.path]
+    # Names of things go into rows as they are: redaction does not rename what judgments and people refer to.
+    if isinstance(clean, Rollout) and (left := redactor(pii).scan([name for name in names if name])):
+        return Drop(
+            Stage.REDACT, "secret_left", {"rule": next(iter(left)), "text": "in a name"}, path=rollout.source.path
+        )
+    return clean
 
 
 def unreadable(counts: Counts) -> list[dict[str, str]]:

@@ -20,6 +20,7 @@ from trace_flywheel.flow.atraj_choice import chosen
 from trace_flywheel.flow.atraj_compat import Sketch, compat
 from trace_flywheel.flow.atraj_pairs import Shape, pair_row, pairs_of
 from trace_flywheel.flow.atraj_read import Counts, Recordings, corrections_of, read_all, recordings_below, unreadable
+from trace_flywheel.flow.atraj_report import Report
 from trace_flywheel.flow.atraj_rows import Draft, Export, Harvest, harvest, messages_of, row_of
 from trace_flywheel.flow.judgments import Judgment, Judgments, Policy, combined, names, passes, preview, request
 from trace_flywheel.records.errors import FlywheelError
@@ -52,48 +53,6 @@ class Request(msgspec.Struct, frozen=True):
     shape: Shape = "trl"
     min_margin: float = 0.0
     options: ReadOptions = ReadOptions()
-
-
-class Report(msgspec.Struct):
-    """The six counters of the original, and what is behind them."""
-
-    scanned: int = 0
-    failed: list[dict[str, str]] = msgspec.field(default_factory=list)
-    packed: list[str] = msgspec.field(default_factory=list)
-    """`.atraj.gz` files, which are not read."""
-    other_task: int = 0
-    same_rollout: int = 0
-    redactions: dict[str, int] = msgspec.field(default_factory=dict)
-    not_harvested: dict[str, int] = msgspec.field(default_factory=dict)
-    """Candidates that made no row, by rule."""
-    harvested: int = 0
-    dropped: dict[str, int] = msgspec.field(default_factory=dict)
-    """Rows, by rule; of pairs, groups by reason."""
-    rollouts_dropped: list[dict[str, Any]] = msgspec.field(default_factory=list)
-    emitted: int = 0
-    judge: dict[str, Any] | None = None
-    signals: dict[str, float] = msgspec.field(default_factory=dict)
-    """Mean of each signal over the rollouts that have it."""
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "trajectories_scanned": self.scanned,
-            "trajectories_failed": len(self.failed),
-            "harvested": self.harvested,
-            "exact_duplicates_dropped": self.dropped.get("exact_duplicate", 0),
-            "minhash_near_duplicates_dropped": self.dropped.get("near_duplicate", 0),
-            "emitted": self.emitted,
-            "failed": self.failed,
-            "packed": self.packed,
-            "other_task": self.other_task,
-            "same_rollout": self.same_rollout,
-            "redactions": self.redactions,
-            "not_harvested": self.not_harvested,
-            "dropped": self.dropped,
-            "rollouts_dropped": self.rollouts_dropped,
-            "judge": self.judge,
-            "signals": self.signals,
-        }
 
 
 def traces_to_data(asked: Request) -> Report:

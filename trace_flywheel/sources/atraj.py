@@ -10,7 +10,7 @@ itself stores stdout only. The format has neither verdict nor tool schemas: the 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import msgspec
 import orjson
@@ -42,6 +42,8 @@ SUFFIX = ".atraj"
 PACKED_SUFFIX = ".atraj.gz"
 CALL_KEYS = {"tool", "arguments"}
 SUPPORTED_VERSION = 1
+ROLES: dict[str, Role] = {"developer": "system", **{role: role for role in get_args(Role)}}
+"""Role of each recorded role; a recording with any other one cannot be read."""
 
 
 class AtrajReader:
@@ -132,8 +134,8 @@ def _rollout(run: Run, source: Source, recording: Recording, messages: tuple[Mes
 
 def _check_roles(recording: Recording) -> None:
     for i, step in enumerate(recording.steps):
-        if step.role not in get_args(Role):
-            raise msgspec.ValidationError(f"step {i}: role {step.role!r}; known: {', '.join(get_args(Role))}")
+        if step.role not in ROLES:
+            raise msgspec.ValidationError(f"step {i}: role {step.role!r}; known: {', '.join(sorted(ROLES))}")
 
 
 def _messages(steps: Sequence[Step]) -> list[Message]:
@@ -147,8 +149,9 @@ def _messages(steps: Sequence[Step]) -> list[Message]:
             messages.append(_tool_message(step, f"call_{calls}", extra))
             continue
         if step.role != "assistant":
-            role = cast(Role, step.role)
-            messages.append(Message(role, step.content, extra=_kept(extra | {"output_ids": step.output_ids})))
+            messages.append(
+                Message(ROLES[step.role], step.content, extra=_kept(extra | {"output_ids": step.output_ids}))
+            )
             continue
         call = _call_of(step, f"call_{calls + 1}", answered=following is not None and following.role == "tool")
         calls += call is not None

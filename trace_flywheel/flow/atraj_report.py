@@ -1,0 +1,47 @@
+"""What `traces-to-data` did, in counters: nothing that was read goes missing from it."""
+
+from typing import Any
+
+import msgspec
+
+
+class Report(msgspec.Struct):
+    """The six counters of the original, and what is behind them."""
+
+    scanned: int = 0
+    failed: list[dict[str, str]] = msgspec.field(default_factory=list)
+    packed: list[str] = msgspec.field(default_factory=list)
+    """`.atraj.gz` files, which are not read."""
+    other_task: int = 0
+    same_rollout: int = 0
+    redactions: dict[str, int] = msgspec.field(default_factory=dict)
+    not_harvested: dict[str, int] = msgspec.field(default_factory=dict)
+    """Candidates that made no row, by rule."""
+    harvested: int = 0
+    dropped: dict[str, int] = msgspec.field(default_factory=dict)
+    """Rows, by rule; of pairs, groups by reason."""
+    rollouts_dropped: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    emitted: int = 0
+    judge: dict[str, Any] | None = None
+    signals: dict[str, float] = msgspec.field(default_factory=dict)
+    """Mean of each signal over the rollouts that have it."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "trajectories_scanned": self.scanned,
+            "trajectories_failed": len(self.failed),
+            "harvested": self.harvested,
+            "exact_duplicates_dropped": self.dropped.get("exact_duplicate", 0),
+            "minhash_near_duplicates_dropped": self.dropped.get("near_duplicate", 0),
+            "emitted": self.emitted,
+            "failed": self.failed,
+            "packed": self.packed,
+            "other_task": self.other_task,
+            "same_rollout": self.same_rollout,
+            "redactions": self.redactions,
+            "not_harvested": self.not_harvested,
+            "dropped": self.dropped,
+            "rollouts_dropped": self.rollouts_dropped,
+            "judge": self.judge,
+            "signals": self.signals,
+        }
