@@ -49,6 +49,8 @@ class Grading(Section):
     """Other spellings of a verdict; without an entry they are `no_verdict`."""
     ungraded: dict[str, Literal["accept", "needs_grading"]] = {"atraj": "accept"}
     """By source format: take rollouts without a verdict into SFT, marked, or route them back."""
+    verdicts: tuple[Path, ...] = ()
+    """Files of verdicts, `{trace_id, run_id?, verdict, reward?, grader, grader_version?}` a line; the last counts."""
 
 
 class Goldens(Section):
@@ -171,6 +173,8 @@ class Settings(BaseSettings):
     """Training data that exists already: rows near one of it are dropped."""
     corrections: tuple[Path, ...] = ()
     """Files of corrections, one JSON object a line: `{trace_id, run_id?, content, corrected_by, turn?}`."""
+    judge_scores: tuple[Path, ...] = ()
+    """Files of judge scores, one JSON object a line: `{trace_id, run_id?, name?, value, scale?: [lo, hi], judge?}`."""
     groups: Groups = Groups()
     selection: Selection = Selection()
     pairs: Pairs = Pairs()
@@ -201,12 +205,15 @@ class Settings(BaseSettings):
     def hashed(self) -> dict[str, Any]:
         """The settings that change bytes, as plain data: what a dataset version's id and its card hold."""
         tree = self.model_dump(mode="json")
-        for name in ("roots", "home", "ingest", "versions", "automation", "lake", "datasets", "corpora", "corrections"):
+        for name in ("roots", "home", "ingest", "versions", "automation", "lake", "datasets", "corpora", *INPUT_FILES):
             tree.pop(name)
         tree["goldens"].pop("paths")
+        tree["grading"].pop("verdicts")
         return tree
 
 
+INPUT_FILES = ("corrections", "judge_scores")
+"""Paths of files that are inputs: their content counts, not where they stand."""
 RECIPE_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 DEFAULT_RECIPE_NAMES = frozenset({"sft", "dpo", "rl", "balanced"})
 
@@ -229,9 +236,10 @@ class _TomlSource(PydanticBaseSettingsSource):
                 f"{self.file}: unknown setting {unknown[0]!r}; known: {', '.join(Settings.model_fields)}"
             )
         base = self.file.resolve().parent
-        if isinstance(tree.get("goldens"), dict) and "paths" in tree["goldens"]:
-            tree["goldens"]["paths"] = _absolute(tree["goldens"]["paths"], base)
-        for name in ("roots", "corpora", "corrections", "home"):
+        for section, name in (("goldens", "paths"), ("grading", "verdicts")):
+            if isinstance(tree.get(section), dict) and name in tree[section]:
+                tree[section][name] = _absolute(tree[section][name], base)
+        for name in ("roots", "corpora", "home", *INPUT_FILES):
             if name in tree:
                 tree[name] = _absolute(tree[name], base)
         return tree

@@ -26,6 +26,7 @@ DEFAULTS: dict[str, Any] = {
     "reward_low": None,
     "reward_high": None,
     "judge_score": None,
+    "judge": None,
     "grader": "exact_match",
     "grader_version": None,
     "error_category": None,

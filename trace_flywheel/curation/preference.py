@@ -66,10 +66,12 @@ class _Combination:
         self._hashes, self._norms = hashes, norms
         self._rewards = finite_reward(frame)
         self._judges = judge_scores(frame) if delta_source == "judge" else np.full(len(frame), np.nan)
+        self._judged_by: list[str | None] = frame["judge"].tolist()
 
     def __call__(self, chosen: int, rejected: int) -> _Pair | Refusal:
         by_reward = float(self._rewards[chosen] - self._rewards[rejected])
-        by_judge = float(self._judges[chosen] - self._judges[rejected])
+        alike = self._judged_by[chosen] == self._judged_by[rejected]
+        by_judge = float(self._judges[chosen] - self._judges[rejected]) if alike else math.nan
         delta = by_reward if math.isnan(by_judge) else by_judge
         answer = (
             divergence(self._attempt(chosen), self._attempt(rejected))

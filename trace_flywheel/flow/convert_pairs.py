@@ -17,7 +17,7 @@ from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.convert import Request, Warn, check_output, check_rows
 from trace_flywheel.flow.convert_manifest import Tally
 from trace_flywheel.flow.convert_plan import plan_of
-from trace_flywheel.flow.frame import load_index
+from trace_flywheel.flow.frame import graded, load_index
 from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.inputs import side_inputs
 from trace_flywheel.flow.publish import Finisher, layouts_for, rows_of
@@ -68,7 +68,7 @@ def _decided(
     for result in ingest(runs, lake, settings, inputs, workers or None):
         if result.status == "quarantined":
             raise FlywheelError(f"{result.run_id}: {result.reason}; nothing written")
-    index = load_index(lake)
+    index = graded(load_index(lake), inputs)
     holdout = Holdout(inputs.goldens, settings.goldens.overlap)
     curated = curate.pairs(index, curate.attempts(index, settings), holdout, settings)
     return curated, Finisher(layouts_for("pair", [format]), redactor(settings.redaction.pii), holdout)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+import orjson
 import pandas as pd
 
 from trace_flywheel.curation import dedup
@@ -194,6 +195,7 @@ def fates(curated: Curated, row_ids: dict[int, list[str]], late: dict[int, Drop]
     """The fate of every rollout that entered.
 
     `row_ids`: by frame row the published rows that use it. `late`: kept rows whose last row publication dropped.
+    The grade that a later verdict took the place of is evidence, kept or dropped.
     Raises `AssertionError` when a rollout has no fate or two.
     """
     frame = curated.index.frame
@@ -211,6 +213,10 @@ def fates(curated: Curated, row_ids: dict[int, list[str]], late: dict[int, Drop]
         else:
             drop = late[row]
             table[row] |= _dropped(str(drop.stage), drop.reason, canonical_json(drop.evidence).decode())
+    for row in np.flatnonzero(frame["superseded"].notna().to_numpy(dtype=bool)).tolist():
+        earlier = {"superseded": orjson.loads(str(frame["superseded"].iat[row]))}
+        evidence = orjson.loads(table[row].get("evidence") or "{}")
+        table[row]["evidence"] = canonical_json({**evidence, **earlier}).decode()
     if any(fate["kept"] is None for fate in table):
         raise AssertionError("a rollout that entered is neither kept nor dropped")
     return table + [_lost(drop) for drop in curated.index.lost]

@@ -25,7 +25,7 @@ from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import curate
 from trace_flywheel.flow.corpora import Corpora, corpora_digest, read_corpora
 from trace_flywheel.flow.curate import Attempts, Curated
-from trace_flywheel.flow.frame import Index, agreeing, digest_of, load_index
+from trace_flywheel.flow.frame import Index, agreeing, digest_of, graded, load_index
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.manifest import hashed_settings, manifest_of, recipe_settings
 from trace_flywheel.flow.mix import choose, mixed_fates
@@ -76,7 +76,7 @@ class Curation:
 
     @cached_property
     def index(self) -> Index:
-        return load_index(self.lake)
+        return graded(load_index(self.lake), self.inputs)
 
     @cached_property
     def attempts(self) -> Attempts:
@@ -98,7 +98,8 @@ class Curation:
     def inputs_digest(self) -> str:
         """Of all that the assets over all runs depend on, settings apart."""
         rules = ruleset_digest(self.settings.redaction.pii)
-        return content_id([CODE, digest_of(self.runs), self.inputs.goldens_digest, rules, self.corpora_digest])
+        inputs = [self.inputs.goldens_digest, self.inputs.grades_digest, self.corpora_digest]
+        return content_id([CODE, digest_of(self.runs), rules, inputs])
 
 
 def name_of(kind: Kind, recipe: str | None = None) -> str:
@@ -237,8 +238,10 @@ def _dataset(curation: Curation, kind: Literal["sft", "pair", "rl"], recipe: str
         finisher = Finisher(layouts, redactor(settings.redaction.pii), curation.holdout)
         done = write_rows(draft, rows_of(lake, curated, settings), finisher)
         fates = fates_table(curate.fates(curated, done.row_ids, done.late))
-        facts = {**curated.facts, "kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
-        manifest = manifest_of(index.runs, curation.inputs, settings, kind, digest, CODE, done, facts, curated.warnings)
+        shown = {"kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
+        facts = {**curated.facts, **index.joined, **shown}
+        warnings = (*index.warnings, *curated.warnings)
+        manifest = manifest_of(index.runs, curation.inputs, settings, kind, digest, CODE, done, facts, warnings)
         hashed = hashed_settings(settings, chosen, layouts)
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
     return _record(lake, made, fates, digest, facts)

@@ -6,7 +6,7 @@ too, and their groups must know.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import numpy as np
@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from trace_flywheel.curation.regrade import join_scores, join_verdicts
 from trace_flywheel.curation.sketch import Spans
 from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
+from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.lake.index import INDEX_SCHEMA, SCALARS
 from trace_flywheel.lake.store import Lake, LakeError, Sidecar
 from trace_flywheel.records.canonical import content_id
@@ -55,6 +57,9 @@ class Index:
     lost: tuple[Drop, ...]
     runs: tuple[Sidecar, ...]
     stale: tuple[str, ...]
+    joined: dict[str, Any] = field(default_factory=dict)
+    """What joining grades from files did: counts for people."""
+    warnings: tuple[str, ...] = ()
 
     def only(self, mask: np.ndarray) -> "Index":
         """The rows under a mask; the lost ones stay."""
@@ -68,6 +73,8 @@ class Index:
             self.lost,
             self.runs,
             self.stale,
+            self.joined,
+            self.warnings,
         )
 
 
@@ -108,6 +115,34 @@ def load_index(lake: Lake) -> Index:
         runs,
         stale,
     )
+
+
+def graded(index: Index, inputs: SideInputs) -> Index:
+    """The index with the verdicts and judge scores of files joined; what found no rollout is warned of."""
+    verdicts = join_verdicts(index.frame, inputs.verdicts)
+    scores = join_scores(verdicts.frame, inputs.judge_scores)
+    joined: dict[str, Any] = {}
+    warnings = []
+    for name, given, done in (("verdicts", inputs.verdicts, verdicts), ("judge_scores", inputs.judge_scores, scores)):
+        if not given:
+            continue
+        joined[name] = {"lines": len(given), "rollouts": done.matched, "unmatched": len(done.unmatched)}
+        if done.unmatched:
+            warnings.append(
+                f"{len(done.unmatched)} {name} fit no rollout, or several; the first is {done.unmatched[0]}."
+            )
+    if inputs.judge_scores:
+        joined["judge_scores"]["unjudged"] = int(scores.frame["judge_score"].isna().sum())
+    corrected = set(index.frame.loc[index.frame["has_correction"].to_numpy(dtype=bool), "trace_id"])
+    lost = sorted({c.trace_id for c in inputs.corrections} - corrected)
+    if lost:
+        joined["corrections"] = {"lines": len(inputs.corrections), "unmatched": len(lost)}
+        warnings.append(f"{len(lost)} corrections fit no rollout; the first is of trace {lost[0]!r}.")
+    if inputs.problems:
+        bad = inputs.problems[0]
+        where = f"{bad.path}:{bad.evidence.get('line', 1)}"
+        warnings.append(f"{len(inputs.problems)} lines of input files could not be used; the first is {where}.")
+    return replace(index, frame=scores.frame, joined=joined, warnings=tuple(warnings))
 
 
 def _flat(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,22 +1,28 @@
-"""What all runs share: the goldens that must not be trained on and the corrections that humans wrote.
+"""What all runs share: goldens that must not be trained on, corrections that humans wrote, grades that came later.
 
 Each is read once, in the order of its paths, and known by a digest of its content; faults are kept, because a golden
-skipped in silence leaks and a correction skipped in silence is lost work.
+skipped in silence leaks and a correction or a verdict skipped in silence is lost work.
 """
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 import msgspec
 
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.golden import CorrectionEntry, Golden
+from trace_flywheel.records.grading import JudgeEntry, VerdictEntry
 from trace_flywheel.redaction.redact import NumberFindingError, Redactor, SecretLeftError, redactor
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources.corrections import read_corrections
 from trace_flywheel.sources.goldens import goldens_above, read_goldens
+from trace_flywheel.sources.judge_scores import read_judge_scores
 from trace_flywheel.sources.reader import ReadOptions, Run
+from trace_flywheel.sources.verdicts import read_verdicts
+
+Entry = TypeVar("Entry")
 
 
 class SideInputs(msgspec.Struct, frozen=True, dict=True):
@@ -25,11 +31,19 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
     goldens: tuple[Golden, ...] = ()
     corrections: tuple[CorrectionEntry, ...] = ()
     problems: tuple[Drop, ...] = ()
+    verdicts: tuple[VerdictEntry, ...] = ()
+    judge_scores: tuple[JudgeEntry, ...] = ()
 
     @cached_property
     def goldens_digest(self) -> str:
         """Of what the goldens say, not of where they stand."""
         return content_id(sorted({(g.suite or "", g.task_id, g.statement, g.answer) for g in self.goldens}))
+
+    @cached_property
+    def grades_digest(self) -> str:
+        """Of the verdicts and scores in their order, not of where they stand."""
+        plain = [msgspec.structs.replace(e, path="", line=0) for e in (*self.verdicts, *self.judge_scores)]
+        return content_id(msgspec.to_builtins(plain))
 
     def corrections_of(self, run_id: str) -> dict[str, CorrectionEntry]:
         """By trace id: those that name this run (by its id or its folder's name) or none."""
@@ -39,17 +53,18 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
 
 
 def side_inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
-    """The goldens above all runs and of the settings, and the settings' corrections."""
+    """The goldens above all runs and of the settings, and the settings' files of corrections, verdicts and scores."""
     paths = sorted({*settings.goldens.paths, *(p for run in runs for p in goldens_above(run))})
-    goldens, golden_faults = _parted(item for path in paths for item in read_goldens(path))
-    entries, entry_faults = _parted(item for path in settings.corrections for item in read_corrections(path))
+    faults: list[Drop] = []
+    goldens = _good(Golden, (item for path in paths for item in read_goldens(path)), faults)
+    corrections = _good(CorrectionEntry, (e for p in settings.corrections for e in read_corrections(p)), faults)
+    spellings = settings.grading.verdict_map
+    verdicts = _good(VerdictEntry, (e for p in settings.grading.verdicts for e in read_verdicts(p, spellings)), faults)
+    scores = _good(JudgeEntry, (e for p in settings.judge_scores for e in read_judge_scores(p)), faults)
     # A golden passes the same redactor as the rollouts, or a redacted name would hide it from the search.
     rules = redactor(settings.redaction.pii)
-    return SideInputs(
-        tuple(_redacted(g, rules) for g in goldens if isinstance(g, Golden)),
-        tuple(c for c in entries if isinstance(c, CorrectionEntry)),
-        (*golden_faults, *entry_faults),
-    )
+    held = tuple(_redacted(golden, rules) for golden in goldens)
+    return SideInputs(held, corrections, tuple(faults), verdicts, scores)
 
 
 def _redacted(golden: Golden, redactor: Redactor) -> Golden:
@@ -60,15 +75,16 @@ def _redacted(golden: Golden, redactor: Redactor) -> Golden:
     return msgspec.structs.replace(golden, statement=statement, answer=answer)
 
 
-def _parted(items: Iterable[Golden | CorrectionEntry | Drop]) -> tuple[list[Golden | CorrectionEntry], list[Drop]]:
-    good: list[Golden | CorrectionEntry] = []
-    bad: list[Drop] = []
+def _good(kind: type[Entry], items: Iterable[Entry | Drop], faults: list[Drop]) -> tuple[Entry, ...]:
+    """The entries; lines that are none go to `faults`."""
+    good: list[Entry] = []
     for item in items:
-        if isinstance(item, Drop):
-            bad.append(item)
-        else:
+        if isinstance(item, kind):
             good.append(item)
-    return good, bad
+        else:
+            assert isinstance(item, Drop)
+            faults.append(item)
+    return tuple(good)
 
 
 def read_options(settings: Settings) -> ReadOptions:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import orjson
+import pandas as pd
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.masking import SupervisedRollout, supervised
@@ -50,9 +51,19 @@ def texts(lake: Lake, index: Index, rows: np.ndarray) -> Iterator[tuple[int, Rol
         by_position = dict(zip(group["position"].tolist(), group["row"].tolist(), strict=True))
         try:
             for position, rollout in read_rollouts(path, frozenset(by_position), exchanges=False):
-                yield by_position[position], rollout
+                row = by_position[position]
+                yield row, _regraded(rollout, index.frame, row)
         except FileNotFoundError:
             raise changed from None
+
+
+def _regraded(rollout: Rollout, frame: pd.DataFrame, row: int) -> Rollout:
+    """The rollout with the grade that the index holds, where a later verdict took the place of its own."""
+    if frame["superseded"].iat[row] is None:
+        return rollout
+    verdict, grader, version = (frame[name].iat[row] for name in ("verdict", "grader", "grader_version"))
+    reward = _number(frame["reward"].iat[row])
+    return msgspec.structs.replace(rollout, verdict=verdict, reward=reward, grader=grader, grader_version=version)
 
 
 def rows_of(lake: Lake, curated: Curated, settings: Settings) -> Iterator[tuple[tuple[int, ...], Row]]:
