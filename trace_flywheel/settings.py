@@ -19,7 +19,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from trace_flywheel.records.errors import FlywheelError
 
-LAYOUTS = Literal["messages", "prime-sft", "trl-sft", "trl-dpo"]
+LAYOUTS = Literal["messages", "prime-sft", "trl-sft", "trl-dpo", "kto"]
 GROUP_KEYS = Literal["task", "task_digest", "agent", "model", "policy_version", "job"]
 
 
@@ -181,7 +181,7 @@ class Settings(BaseSettings):
     dedup: Dedup = Dedup()
     redaction: Redaction = Redaction()
     mix: Mix = Mix()
-    layouts: tuple[LAYOUTS, ...] = ("messages", "prime-sft", "trl-sft", "trl-dpo")
+    layouts: tuple[LAYOUTS, ...] = ("messages", "prime-sft", "trl-sft", "trl-dpo", "kto")
     """Layouts that every dataset is published in, where they fit its rows."""
     versions: Versions = Versions()
     lake: Lake = Lake()
@@ -215,7 +215,7 @@ class Settings(BaseSettings):
 INPUT_FILES = ("corrections", "judge_scores")
 """Paths of files that are inputs: their content counts, not where they stand."""
 RECIPE_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
-DEFAULT_RECIPE_NAMES = frozenset({"sft", "dpo", "rl", "balanced"})
+DEFAULT_RECIPE_NAMES = frozenset({"sft", "dpo", "kto", "rl", "balanced"})
 
 
 class _TomlSource(PydanticBaseSettingsSource):

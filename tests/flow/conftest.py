@@ -71,7 +71,10 @@ class Flow:
         self.results = self.ingest()
         curation = self.curation()
         made = [datasets.grouped_advantages(curation), datasets.depth_classifier(curation)]
-        made += [asset(curation) for asset in (datasets.sft_dataset, datasets.dpo_dataset, datasets.rl_dataset)]
+        made += [
+            asset(curation)
+            for asset in (datasets.sft_dataset, datasets.dpo_dataset, datasets.kto_dataset, datasets.rl_dataset)
+        ]
         return {one.name: one for one in (*made, datasets.balanced_mix(curation))}
 
 

@@ -105,8 +105,7 @@ def build_pairs(
     rewards, judges, tie = finite_reward(frame), judge_scores(frame), seeded_hash(frame, seed)
     passing = alive & (frame["verdict"] == "pass").to_numpy(dtype=bool)
     failing = alive & (frame["verdict"] == "fail").to_numpy(dtype=bool)
-    unfit = frame["error_category"].notna().to_numpy(dtype=bool) | frame["is_truncated"].to_numpy(dtype=bool)
-    usable = failing & ~unfit
+    usable = failing & ~unfit(frame)
     refusals = refused_groups(frame, groups, alive, passing, failing, usable, pairs.min_group)
 
     combine = _Combination(frame, hashes, norms, pairs.delta_source)
@@ -128,6 +127,12 @@ def build_pairs(
     chosen, below = _choose(built, tie, pairs)
     fates = _fates(alive, cell, refusals, built, chosen, below)
     return PairSet(table=chosen.drop(columns=["cell"]).reset_index(drop=True), drops=fates, built=len(found))
+
+
+def unfit(frame: pd.DataFrame) -> np.ndarray:
+    """Mask of the rollouts whose end says nothing about their answer: they are no bad example."""
+    mask: np.ndarray = frame["error_category"].notna().to_numpy(dtype=bool) | frame["is_truncated"].to_numpy(dtype=bool)
+    return mask
 
 
 def _by_group(cell: np.ndarray, mask: np.ndarray, keys: tuple[np.ndarray, ...]) -> dict[int, list[int]]:

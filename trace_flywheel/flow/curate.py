@@ -17,7 +17,7 @@ from trace_flywheel.curation.advantages import group_table
 from trace_flywheel.curation.convertible import accepted_ungraded, convertible
 from trace_flywheel.curation.decisions import COLUMNS, drops, no_drops
 from trace_flywheel.curation.holdout import Holdout
-from trace_flywheel.curation.preference import PairSet, build_pairs
+from trace_flywheel.curation.preference import PairSet, build_pairs, unfit
 from trace_flywheel.curation.quality import quality_drops
 from trace_flywheel.curation.same_rollout import conflicting_ids, same_rollout
 from trace_flywheel.curation.selection import task_cap, top_fraction
@@ -27,7 +27,7 @@ from trace_flywheel.records.canonical import canonical_json
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.settings import Recipe, Settings
 
-Kind = Literal["sft", "pair", "rl"]
+Kind = Literal["sft", "pair", "kto", "rl"]
 
 
 class Funnel:
@@ -156,6 +156,34 @@ def pairs(index: Index, common: Attempts, holdout: Holdout, settings: Settings) 
     if not np.array_equal(used, np.flatnonzero(funnel.alive)):
         raise AssertionError("stage pairs: a rollout is neither in a pair nor dropped")
     return Curated("pair", index, used, funnel.drops, pairs=built, facts={"pairs_built": built.built})
+
+
+def kto(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> Curated:
+    """Unpaired answers: the graded rollouts that no preference pair uses, as long as both labels occur.
+
+    What an attempt said counts once, and an answer that a pair holds already is not given again.
+    """
+    frame = index.frame
+    funnel = _entered(index, common)
+    funnel.take(convertible(frame, funnel.alive, "pair", settings.grading.ungraded))
+    _hold_out(funnel, index, holdout)
+    funnel.take(quality_drops(frame, funnel.alive, "pair"))
+    used = np.zeros(len(frame), dtype=bool)
+    used[pairs(index, common, holdout, settings).kept] = True
+    rank = dedup.precedence(frame) + np.where(used, 0, len(frame))
+    funnel.take(dedup.exact_duplicates(frame.assign(exact_hash=frame["content_hash"]), funnel.alive, rank))
+    funnel.take(_all_of(funnel.alive & used, "used_in_pair", {}))
+    passing = (frame["verdict"] == "pass").to_numpy(dtype=bool)
+    funnel.take(_all_of(funnel.alive & ~passing & unfit(frame), "errored_or_truncated", {}))
+    labels = {"passing": int((funnel.alive & passing).sum()), "failing": int((funnel.alive & ~passing).sum())}
+    if not all(labels.values()):
+        funnel.take(_all_of(funnel.alive, "no_contrast", labels))
+    return Curated("kto", index, np.flatnonzero(funnel.alive), funnel.drops, facts={"labels": labels})
+
+
+def _all_of(mask: np.ndarray, reason: str, evidence: dict[str, Any]) -> pd.DataFrame:
+    rows = np.flatnonzero(mask)
+    return drops(Stage.PAIRS, rows, reason, [evidence] * len(rows))
 
 
 def rl(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> Curated:

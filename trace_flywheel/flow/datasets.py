@@ -1,7 +1,7 @@
 """The assets over all runs, each a call: what it depends on, what it decides, what it publishes.
 
     grouped_advantages, depth_classifier   unpartitioned, in the lake
-    sft_dataset, dpo_dataset, rl_dataset, balanced_mix   dataset versions; their fates lie in the lake too
+    sft_dataset, dpo_dataset, kto_dataset, rl_dataset, balanced_mix   dataset versions; their fates lie in the lake too
     NAME_sft, NAME_dpo, NAME_mix   the same for a recipe `[datasets.NAME]`
 
 An asset whose inputs have not changed is left alone. One whose inputs changed but whose rows did not keeps its version;
@@ -41,12 +41,20 @@ from trace_flywheel.redaction.redact import redactor, ruleset_digest
 from trace_flywheel.settings import Settings
 
 ADVANTAGES, CLASSIFIER, FATES = "grouped_advantages", "depth_classifier", "fates"
-NAMES = {"sft": "sft_dataset", "pair": "dpo_dataset", "rl": "rl_dataset", "mix": "balanced_mix"}
+NAMES = {
+    "sft": "sft_dataset",
+    "pair": "dpo_dataset",
+    "kto": "kto_dataset",
+    "rl": "rl_dataset",
+    "mix": "balanced_mix",
+}
 """Datasets of the default recipe by kind."""
 SUFFIX = {"sft": "sft", "pair": "dpo", "mix": "mix"}
 CODE = 1
 """Goes up when the same inputs and settings give other rows."""
-Kind = Literal["sft", "pair", "rl", "mix"]
+Kind = Literal["sft", "pair", "kto", "rl", "mix"]
+OF_RECIPES: tuple[Kind, ...] = ("sft", "pair", "mix")
+"""Kinds that a recipe gives; the others exist once."""
 Decide = Callable[[Index, Attempts, Settings], Curated]
 
 
@@ -190,6 +198,11 @@ def dpo_dataset(curation: Curation, recipe: str | None = None) -> Made:
     return _dataset(curation, "pair", recipe, lambda i, c, s: curate.pairs(i, c, curation.holdout, s))
 
 
+def kto_dataset(curation: Curation) -> Made:
+    """Unpaired answers: what no preference pair uses."""
+    return _dataset(curation, "kto", None, lambda i, c, s: curate.kto(i, c, curation.holdout, s))
+
+
 def rl_dataset(curation: Curation) -> Made:
     """Rollouts with their advantages."""
     return _dataset(curation, "rl", None, lambda i, c, s: curate.rl(i, c, curation.holdout, s))
@@ -224,7 +237,7 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     return _record(lake, made, fates, digest, facts)
 
 
-def _dataset(curation: Curation, kind: Literal["sft", "pair", "rl"], recipe: str | None, decide: Decide) -> Made:
+def _dataset(curation: Curation, kind: Literal["sft", "pair", "kto", "rl"], recipe: str | None, decide: Decide) -> Made:
     lake, (settings, chosen) = curation.lake, recipe_settings(curation.settings, recipe)
     name, digest = name_of(kind, recipe), _wanted(curation, kind, recipe)
     if (unchanged := _unchanged(lake, name, digest)) is not None:
@@ -262,9 +275,9 @@ def _rows_named(
 
 
 def _all(settings: Settings) -> Iterator[tuple[Kind, str | None]]:
-    kinds: tuple[Kind, ...] = ("sft", "pair", "rl", "mix")
+    kinds: tuple[Kind, ...] = ("sft", "pair", "kto", "rl", "mix")
     yield from ((kind, None) for kind in kinds)
-    yield from ((kind, recipe) for recipe in sorted(settings.datasets) for kind in kinds if kind != "rl")
+    yield from ((kind, recipe) for recipe in sorted(settings.datasets) for kind in OF_RECIPES)
 
 
 def _advantages_digest(curation: Curation) -> str:

@@ -12,6 +12,7 @@ import msgspec
 import orjson
 import pyarrow.parquet as pq
 
+from trace_flywheel.flow.publish import Row, written
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.dataset import Version
@@ -19,7 +20,7 @@ from trace_flywheel.lake.files import new_file, settle, workplace
 from trace_flywheel.lake.parts import write_table
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.message import Message, Tool, ToolCall
-from trace_flywheel.records.rows import PreferencePair, Provenance, RlRow, SftRow
+from trace_flywheel.records.rows import KtoRow, PreferencePair, Provenance, RlRow, SftRow
 from trace_flywheel.redaction.redact import Redactor
 from trace_flywheel.trainers.layout import Layout
 from trace_flywheel.trainers.registry import layouts
@@ -47,14 +48,14 @@ def export(version: Version, format: str, out: Path, redactor: Redactor) -> Expo
         rows, size = 0, 0
         with new_file(folder / "data-00000.jsonl") as stream:
             for position, row in enumerate(rows_of_version(version)):
-                written = list(_written(one, row))
-                fault = next((f for w in written for f in one.validate(w)), None)
-                fault = fault or next((f"finding: {rule}" for w in written for rule in redactor.scan(w)), None)
+                made = list(written(one, row))
+                fault = next((f for w in made for f in one.validate(w)), None)
+                fault = fault or next((f"finding: {rule}" for w in made for rule in redactor.scan(w)), None)
                 if fault is not None:
                     refused[row.row_id] = fault
                     continue
                 kept.append(position)
-                for w in written:
+                for w in made:
                     rows, size = rows + 1, size + stream.write(orjson.dumps(w) + b"\n")
         write_table(folder / "provenance.parquet", pq.read_table(version.path / "provenance.parquet").take(kept))
         file = {"path": "data-00000.jsonl", "rows": rows, "bytes": size}
@@ -71,7 +72,7 @@ def export(version: Version, format: str, out: Path, redactor: Redactor) -> Expo
     return Exported(out, rows, refused)
 
 
-def rows_of_version(version: Version) -> Iterator[SftRow | PreferencePair | RlRow]:
+def rows_of_version(version: Version) -> Iterator[Row]:
     """The rows of a version with their provenance, in order, as they were before they took a layout."""
     for line, about in zip(dataset.lines(version), dataset.provenance(version), strict=True):
         yield _row(orjson.loads(line), about)
@@ -85,17 +86,14 @@ def _layout(version: Version, format: str) -> Layout:
     return layouts()[format]
 
 
-def _written(one: Layout, row: SftRow | PreferencePair | RlRow) -> Iterator[dict[str, Any]]:
-    if isinstance(row, SftRow):
-        return one.sft_rows(row)
-    return one.pair_rows(row) if isinstance(row, PreferencePair) else one.rl_rows(row)
-
-
-def _row(row: Mapping[str, Any], about: Provenance) -> SftRow | PreferencePair | RlRow:
+def _row(row: Mapping[str, Any], about: Provenance) -> Row:
     tools = tuple(_tool(tool["function"]) for tool in row["tools"])
     if "chosen" in row:
         prompt, chosen, rejected = (tuple(map(_message, row[part])) for part in ("prompt", "chosen", "rejected"))
         return PreferencePair(about.row_id, prompt, chosen, rejected, tools, about)
+    if "completion" in row:
+        prompt, completion = (tuple(map(_message, row[part])) for part in ("prompt", "completion"))
+        return KtoRow(about.row_id, prompt, completion, row["label"], tools, about)
     messages = tuple(map(_message, row["messages"]))
     if "group" in row:
         return RlRow(about.row_id, messages, tools, row["reward"], row["advantage"], row["group"], about)

@@ -24,13 +24,13 @@ from trace_flywheel.lake.store import Lake, LakeError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout
-from trace_flywheel.records.rows import PreferencePair, Provenance, RlRow, SftRow, row_id_of
+from trace_flywheel.records.rows import KtoRow, PreferencePair, Provenance, RlRow, RowKind, SftRow, row_id_of
 from trace_flywheel.redaction.redact import Redactor
 from trace_flywheel.settings import Settings
 from trace_flywheel.trainers.layout import Kind, Layout
 from trace_flywheel.trainers.registry import layout
 
-Row = SftRow | PreferencePair | RlRow
+Row = SftRow | PreferencePair | KtoRow | RlRow
 MAX_FAULTS = 3
 """Faults of a refused row that its fate repeats."""
 
@@ -72,12 +72,12 @@ def rows_of(lake: Lake, curated: Curated, settings: Settings) -> Iterator[tuple[
         yield from _pair_rows(lake, curated)
         return
     for row, rollout in texts(lake, curated.index, curated.kept):
-        made = (
-            _rl_row(curated, row, rollout)
-            if curated.kind == "rl"
-            else sft_row(rollout, settings.redaction.supervise_placeholders)
-        )
-        yield (row,), made
+        if curated.kind == "rl":
+            yield (row,), _rl_row(curated, row, rollout)
+        elif curated.kind == "kto":
+            yield (row,), _kto_row(rollout)
+        else:
+            yield (row,), sft_row(rollout, settings.redaction.supervise_placeholders)
 
 
 def layouts_for(kind: Kind, names: Sequence[str]) -> tuple[Layout, ...]:
@@ -94,14 +94,14 @@ class Finisher:
     def lines(self, row: Row) -> dict[str, list[bytes]] | Drop:
         made: dict[str, list[bytes]] = {}
         for one in self._layouts:
-            written = list(_written(one, row))
-            faults = [fault for w in written for fault in one.validate(w)]
+            rows = list(written(one, row))
+            faults = [fault for w in rows for fault in one.validate(w)]
             if faults:
                 return _refused(row, "layout_refused", {"layout": one.NAME, "faults": faults[:MAX_FAULTS]})
-            for w in written:
+            for w in rows:
                 if found := self._redactor.scan(w):
                     return _refused(row, "finding_after_layout", {"layout": one.NAME, "rules": found})
-            made[one.NAME] = [orjson.dumps(w) for w in written]
+            made[one.NAME] = [orjson.dumps(w) for w in rows]
         for messages in _conversations(row):
             if hit := self._holdout.hits(messages):
                 return _refused(row, "golden_after_layout", hit)
@@ -143,9 +143,12 @@ def _again(row: Row, first: Provenance) -> Drop:
     return Drop(Stage.EXACT_DUPLICATE, "exact_duplicate", evidence, task_id=row.provenance.task_id)
 
 
-def _written(one: Layout, row: Row) -> Iterator[dict[str, Any]]:
+def written(one: Layout, row: Row) -> Iterator[dict[str, Any]]:
+    """The rows of a layout that a row becomes."""
     if isinstance(row, SftRow):
         return one.sft_rows(row)
+    if isinstance(row, KtoRow):
+        return one.kto_rows(row)
     return one.pair_rows(row) if isinstance(row, PreferencePair) else one.rl_rows(row)
 
 
@@ -153,6 +156,8 @@ def _conversations(row: Row) -> Iterator[tuple[Message, ...]]:
     if isinstance(row, PreferencePair):
         yield (*row.prompt, *row.chosen)
         yield (*row.prompt, *row.rejected)
+    elif isinstance(row, KtoRow):
+        yield (*row.prompt, *row.completion)
     else:
         yield row.messages
 
@@ -185,14 +190,19 @@ def sft_row(rollout: Rollout, supervise_placeholders: Literal["mask", "keep"]) -
     return SftRow(row_id, messages, rollout.tools, provenance)
 
 
-def _rl_row(curated: Curated, row: int, rollout: Rollout) -> RlRow:
-    assert curated.groups is not None
-    group = curated.groups.iloc[row]
-    # A rollout is an attempt: two that say the same are still two, so its address is part of its name.
-    row_id = row_id_of(rollout.messages, rollout.tools, rollout.run_id, rollout.trace_id)
-    provenance = Provenance(
+def _kto_row(rollout: Rollout) -> KtoRow:
+    messages = _taught(rollout.messages)
+    start = next(i for i, message in enumerate(messages) if message.role == "assistant")
+    label = rollout.verdict == "pass"
+    row_id = row_id_of(messages, rollout.tools, label)
+    return KtoRow(row_id, messages[:start], messages[start:], label, rollout.tools, _origin(row_id, "kto", rollout))
+
+
+def _origin(row_id: str, kind: RowKind, rollout: Rollout) -> Provenance:
+    """The provenance that every row of one rollout has."""
+    return Provenance(
         row_id,
-        "rl",
+        kind,
         rollout.task_id,
         rollout.run_id,
         (rollout.trace_id,),
@@ -200,9 +210,16 @@ def _rl_row(curated: Curated, row: int, rollout: Rollout) -> RlRow:
         rollout.grader_version,
         (rollout.reward,),
         (_source(rollout),),
-        group_id=str(group["group_id"]),
         transforms=_transforms(rollout),
     )
+
+
+def _rl_row(curated: Curated, row: int, rollout: Rollout) -> RlRow:
+    assert curated.groups is not None
+    group = curated.groups.iloc[row]
+    # A rollout is an attempt: two that say the same are still two, so its address is part of its name.
+    row_id = row_id_of(rollout.messages, rollout.tools, rollout.run_id, rollout.trace_id)
+    provenance = msgspec.structs.replace(_origin(row_id, "rl", rollout), group_id=str(group["group_id"]))
     about = {
         "id": str(group["group_id"]),
         "size": int(group["group_size"]),

@@ -19,6 +19,7 @@ THRESHOLDS_SHOWN = 50
 KINDS = {
     "sft": "supervised conversations",
     "pair": "preference pairs",
+    "kto": "unpaired answers, each labelled good or bad",
     "rl": "rollouts with rewards and group advantages",
 }
 

@@ -80,6 +80,14 @@ def _family(recipe: str | None) -> Iterator[Spec]:
     )
     if recipe is None:
         yield Spec(
+            named("kto"),
+            datasets.kto_dataset,
+            (INDEX, REDACTED),
+            (datasets.ADVANTAGES, "eval_goldens"),
+            group,
+            "One row per graded answer that no preference pair uses, labelled good or bad.",
+        )
+        yield Spec(
             named("rl"),
             datasets.rl_dataset,
             (INDEX, REDACTED),

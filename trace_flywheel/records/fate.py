@@ -75,6 +75,8 @@ REASONS: dict[Stage, tuple[str, ...]] = {
         "user_divergence",
         "below_delta",
         "not_selected_for_pair",
+        "used_in_pair",
+        "errored_or_truncated",
     ),
     Stage.NEAR_DUPLICATE: ("near_duplicate", "corpus_near_duplicate"),
     Stage.CAP: ("over_task_cap",),

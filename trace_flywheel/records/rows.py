@@ -1,4 +1,4 @@
-"""What a dataset holds: SFT rows, preference pairs and RL rollouts, each with its provenance.
+"""What a dataset holds: SFT rows, preference pairs, unpaired answers and RL rollouts, each with its provenance.
 
 `row_id` is a hash of what a trainer learns from (messages, tools, masks), so the same content has the same id in every
 run and version. Every row names the runs, traces and graders it came from; a row without them cannot be built.
@@ -11,7 +11,7 @@ import msgspec
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.message import Message, Tool
 
-RowKind = Literal["sft", "correction", "masked", "pair", "rl"]
+RowKind = Literal["sft", "correction", "masked", "pair", "kto", "rl"]
 
 
 class Provenance(msgspec.Struct, frozen=True):
@@ -56,6 +56,17 @@ class PreferencePair(msgspec.Struct, frozen=True):
     prompt: tuple[Message, ...]
     chosen: tuple[Message, ...]
     rejected: tuple[Message, ...]
+    tools: tuple[Tool, ...]
+    provenance: Provenance
+
+
+class KtoRow(msgspec.Struct, frozen=True):
+    """An answer that is good or bad by itself: all from the first assistant turn on, and what came before it."""
+
+    row_id: str
+    prompt: tuple[Message, ...]
+    completion: tuple[Message, ...]
+    label: bool
     tools: tuple[Tool, ...]
     provenance: Provenance
 

@@ -7,10 +7,10 @@ import msgspec
 
 from trace_flywheel.records.message import Message, Tool
 from trace_flywheel.records.rollout import Rollout
-from trace_flywheel.records.rows import PreferencePair, Provenance, RlRow, SftRow
+from trace_flywheel.records.rows import KtoRow, PreferencePair, Provenance, RlRow, SftRow
 
 Row = dict[str, Any]
-Kind = Literal["sft", "pair", "rl"]
+Kind = Literal["sft", "pair", "kto", "rl"]
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -45,6 +45,10 @@ class Layout:
     def pair_rows(self, pair: PreferencePair) -> Iterator[Row]:
         """Rows of a preference pair."""
         raise TypeError(f"{self.NAME} holds no preference pairs")
+
+    def kto_rows(self, row: KtoRow) -> Iterator[Row]:
+        """Rows of an unpaired answer."""
+        raise TypeError(f"{self.NAME} holds no unpaired answers")
 
     def rl_rows(self, row: RlRow) -> Iterator[Row]:
         """Rows of a rollout with its advantage."""

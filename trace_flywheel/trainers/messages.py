@@ -9,7 +9,7 @@ from typing import Any
 
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout
-from trace_flywheel.records.rows import PreferencePair, RlRow, SftRow, row_id_of
+from trace_flywheel.records.rows import KtoRow, PreferencePair, RlRow, SftRow, row_id_of
 from trace_flywheel.trainers.chat import ChatMessage, chat_messages, chat_tools
 from trace_flywheel.trainers.layout import Candidate, Layout, Row, dropped_nulls
 from trace_flywheel.trainers.rules import conversation_faults, target_faults
@@ -19,7 +19,7 @@ from trace_flywheel.trainers.schema import shape_faults
 class Messages(Layout):
     NAME = "messages"
     VERSION = 1
-    KINDS = ("sft", "pair", "rl")
+    KINDS = ("sft", "pair", "kto", "rl")
     LOSES = ("token ids and logprobs of SFT rows and pairs", "what a source recorded beside a turn")
 
     def sft_rows(self, row: SftRow) -> Iterator[Row]:
@@ -38,6 +38,16 @@ class Messages(Layout):
             "rejected": _chat(pair.rejected),
             "tools": chat_tools(pair.tools),
             "task_id": pair.provenance.task_id,
+        }
+
+    def kto_rows(self, row: KtoRow) -> Iterator[Row]:
+        yield {
+            "row_id": row.row_id,
+            "prompt": _chat(row.prompt),
+            "completion": _chat(row.completion),
+            "label": row.label,
+            "tools": chat_tools(row.tools),
+            "task_id": row.provenance.task_id,
         }
 
     def rl_rows(self, row: RlRow) -> Iterator[Row]:
@@ -79,14 +89,17 @@ class Messages(Layout):
         )
 
     def validate(self, row: Any) -> Iterator[str]:
-        pair = isinstance(row, dict) and "chosen" in row
-        shape = list(shape_faults("messages-pair-row.v1" if pair else "messages-row.v1", row))
+        pair, kto = (isinstance(row, dict) and key in row for key in ("chosen", "completion"))
+        schema = "messages-pair-row.v1" if pair else "messages-kto-row.v1" if kto else "messages-row.v1"
+        shape = list(shape_faults(schema, row))
         yield from shape
         if shape:
             return
         if pair:
             for side in ("chosen", "rejected"):
                 yield from conversation_faults(row["prompt"] + row[side], row["tools"], f"prompt + {side}", True)
+        elif kto:
+            yield from conversation_faults(row["prompt"] + row["completion"], row["tools"], "prompt + completion", True)
         else:
             yield from conversation_faults(row["messages"], row["tools"], canonical=True)
             if "group" not in row:
