@@ -9,7 +9,7 @@ from trace_flywheel.cli.main import main
 from trace_flywheel.lake.dataset import find_version
 
 Capture = pytest.CaptureFixture[str]
-SETS = ["balanced_mix", "dpo_dataset", "rl_dataset", "sft_dataset"]
+SETS = ["balanced_mix", "dpo_dataset", "kto_dataset", "rl_dataset", "sft_dataset"]
 
 
 def document(capsys: Capture, *words: str) -> object:
@@ -54,6 +54,7 @@ def test_why_tells_a_rollouts_fate_in_every_dataset(published_home: Path, capsys
     assert told == {
         "balanced_mix": (False, "below_fraction"),
         "dpo_dataset": (False, "not_selected_for_pair"),
+        "kto_dataset": (True, None),
         "rl_dataset": (True, None),
         "sft_dataset": (False, "below_fraction"),
     }

@@ -15,12 +15,15 @@ def datasets(
     home: Home = None,
     config: Config = None,
 ) -> None:
+    from trace_flywheel.flow.stale import golden_files_now
     from trace_flywheel.lake.dataset import find_version, names, versions
 
-    place = settings_of(home, config).home
+    settings = settings_of(home, config)
+    place = settings.home
     newest = {one: find_version(place, one) for one in ([name] if name else names(place))}
     shown = versions(place, name) if name else tuple(newest.values())
-    listed = [_line(version, newest[version.name].version == version.version) for version in shown]
+    goldens = golden_files_now(settings)
+    listed = [_line(version, newest[version.name].version == version.version, goldens) for version in shown]
     if as_json:
         print(json.dumps(listed, ensure_ascii=False))
         return
@@ -32,19 +35,23 @@ def datasets(
 
     table = Table("dataset", "version", "rows", "published", "size", "path", box=None)
     for one in listed:
-        mark = "" if one["latest"] else " (older)"
+        marks = ([] if one["latest"] else ["older"]) + (["stale: goldens changed"] if one["stale"] else [])
+        mark = f" ({', '.join(marks)})" if marks else ""
         size = f"{one['bytes'] / 1e6:.1f} MB"
         table.add_row(one["name"] + mark, one["version"], str(one["rows"]), one["date"], size, one["path"])
     Console(soft_wrap=True, width=200).print(table)
 
 
-def _line(version: Any, latest: bool) -> dict[str, Any]:
+def _line(version: Any, latest: bool, goldens: dict[str, str] | None) -> dict[str, Any]:
+    from trace_flywheel.flow.stale import is_stale
+
     files = [path for path in version.path.rglob("*") if path.is_file()]
     published = datetime.fromtimestamp((version.path / "manifest.json").stat().st_mtime, UTC)
     return {
         "name": version.name,
         "version": version.version,
         "latest": latest,
+        "stale": is_stale(version, latest, goldens),
         "rows": version.rows,
         "date": published.isoformat(timespec="seconds"),
         "bytes": sum(path.stat().st_size for path in files),

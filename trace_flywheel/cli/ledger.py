@@ -22,12 +22,21 @@ def ledger(
     version = find_version(place, dataset)
     lake = Lake(place)
     # The rows of a version never change; what became of the others since stands in the lake.
-    newest = "@" not in dataset and lake.current(version.name) is not None
+    current = lake.current(version.name)
+    newest = "@" not in dataset and current is not None
     found = ledger_of(lake.table(version.name, "fates") if newest else fates(version))
     steps = found.funnel()
+    facts = current.counts["facts"] if newest and current else version.manifest["facts"]
+    warnings: list[str] = facts.get("warnings", [])
     if as_json:
         funnel = [{"stage": s.stage, "in": s.entered, "kept": s.kept, "dropped": s.dropped} for s in steps]
-        document = {"dataset": version.name, "version": version.version, **found.as_json(), "funnel": funnel}
+        document = {
+            "dataset": version.name,
+            "version": version.version,
+            **found.as_json(),
+            "funnel": funnel,
+            "warnings": warnings,
+        }
         print(json.dumps(document, ensure_ascii=False))
         return
     from rich.console import Console
@@ -40,4 +49,6 @@ def ledger(
     console = Console(soft_wrap=True, width=200)
     console.print(f"{version.name} {version.version}: {version.rows} rows", highlight=False)
     console.print(table)
+    for warning in warnings:
+        console.print(f"warning: {warning}", highlight=False)
     console.print(f"{found.entered} rollouts in, {found.kept} kept", highlight=False)

@@ -73,7 +73,9 @@ def refreshed(settings: Any) -> Outcome:
         "datasets": {m.name: {"version": m.version, "rows": m.rows, "path": str(m.path)} for m in made},
         "ledger": {m.name: m.ledger.as_json() for m in made},
     }
-    problems = (*(f"{q.run_id}: {q.reason}" for q in quarantines), *map(_line, before.problems))
+    told = {warning: m.name for m in reversed(made) for warning in m.facts.get("warnings", ())}
+    warnings = (f"warning: {name}: {warning}" for warning, name in sorted(told.items()))
+    problems = (*warnings, *(f"{q.run_id}: {q.reason}" for q in quarantines), *map(_line, before.problems))
     return Outcome(document, problems)
 
 

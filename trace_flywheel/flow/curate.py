@@ -30,6 +30,10 @@ from trace_flywheel.settings import Recipe, Settings
 Kind = Literal["sft", "pair", "kto", "rl"]
 
 
+MOSTLY_HELD_OUT = 0.5
+"""Share of held-out rollouts above which the collection itself is suspect."""
+
+
 class Funnel:
     """Rows on their way: who is still in, and for those who are not the one drop that ended it."""
 
@@ -116,7 +120,7 @@ def sft(index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, sett
     frame, ungraded, corpus = index.frame, settings.grading.ungraded, corpora.corpus
     funnel = _entered(index, common)
     funnel.take(convertible(frame, funnel.alive, "sft", ungraded))
-    _hold_out(funnel, index, holdout)
+    warnings = list(_hold_out(funnel, index, holdout))
     funnel.take(quality_drops(frame, funnel.alive, "sft"))
     rank = dedup.precedence(frame)
     funnel.take(dedup.exact_duplicates(frame, funnel.alive, rank))
@@ -136,7 +140,9 @@ def sft(index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, sett
         "tied_share": round(selected.tied_share, 4),
         "ungraded": marked,
     }
-    warnings = [f"{n} lines of the corpus {name} are of no known shape." for name, n in sorted(corpora.skipped.items())]
+    warnings += [
+        f"{n} lines of the corpus {name} are of no known shape." for name, n in sorted(corpora.skipped.items())
+    ]
     if marked:
         warnings.append(f"{marked} rows were graded by nobody; their sources are set to `ungraded = accept`.")
     return Curated("sft", index, np.flatnonzero(funnel.alive), funnel.drops, facts=facts, warnings=tuple(warnings))
@@ -146,7 +152,7 @@ def pairs(index: Index, common: Attempts, holdout: Holdout, settings: Settings) 
     """Preference pairs: from the whole group, before any duplicate is removed."""
     funnel = _entered(index, common)
     funnel.take(convertible(index.frame, funnel.alive, "pair", settings.grading.ungraded))
-    _hold_out(funnel, index, holdout)
+    warnings = _hold_out(funnel, index, holdout)
     funnel.take(quality_drops(index.frame, funnel.alive, "pair"))
     built = build_pairs(
         index.frame, funnel.alive.copy(), common.members, index.hashes, index.norms, settings.pairs, settings.seed
@@ -155,7 +161,8 @@ def pairs(index: Index, common: Attempts, holdout: Holdout, settings: Settings) 
     used = np.union1d(built.table["chosen"].to_numpy(np.int64), built.table["rejected"].to_numpy(np.int64))
     if not np.array_equal(used, np.flatnonzero(funnel.alive)):
         raise AssertionError("stage pairs: a rollout is neither in a pair nor dropped")
-    return Curated("pair", index, used, funnel.drops, pairs=built, facts={"pairs_built": built.built})
+    facts = {"pairs_built": built.built}
+    return Curated("pair", index, used, funnel.drops, pairs=built, facts=facts, warnings=warnings)
 
 
 def kto(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> Curated:
@@ -166,7 +173,7 @@ def kto(index: Index, common: Attempts, holdout: Holdout, settings: Settings) ->
     frame = index.frame
     funnel = _entered(index, common)
     funnel.take(convertible(frame, funnel.alive, "pair", settings.grading.ungraded))
-    _hold_out(funnel, index, holdout)
+    warnings = _hold_out(funnel, index, holdout)
     funnel.take(quality_drops(frame, funnel.alive, "pair"))
     used = np.zeros(len(frame), dtype=bool)
     used[pairs(index, common, holdout, settings).kept] = True
@@ -178,7 +185,8 @@ def kto(index: Index, common: Attempts, holdout: Holdout, settings: Settings) ->
     labels = {"passing": int((funnel.alive & passing).sum()), "failing": int((funnel.alive & ~passing).sum())}
     if not all(labels.values()):
         funnel.take(_all_of(funnel.alive, "no_contrast", labels))
-    return Curated("kto", index, np.flatnonzero(funnel.alive), funnel.drops, facts={"labels": labels})
+    kept = np.flatnonzero(funnel.alive)
+    return Curated("kto", index, kept, funnel.drops, facts={"labels": labels}, warnings=warnings)
 
 
 def _all_of(mask: np.ndarray, reason: str, evidence: dict[str, Any]) -> pd.DataFrame:
@@ -190,7 +198,7 @@ def rl(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> 
     """RL rollouts: whatever has an advantage; zero spread is a flag, not a reason to go."""
     funnel = _entered(index, common)
     funnel.take(convertible(index.frame, funnel.alive, "rl", settings.grading.ungraded))
-    _hold_out(funnel, index, holdout)
+    warnings = _hold_out(funnel, index, holdout)
     funnel.take(quality_drops(index.frame, funnel.alive, "rl"))
     reasons = common.groups["reason"]
     for stage in (Stage.CONVERTIBLE, Stage.GROUPS):
@@ -201,7 +209,8 @@ def rl(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> 
         funnel.take(drops(stage, rows, reasons.iloc[rows].tolist(), evidence))
     flat = int(common.groups["zero_spread"].to_numpy(dtype=bool)[funnel.alive].sum())
     kept = np.flatnonzero(funnel.alive)
-    return Curated("rl", index, kept, funnel.drops, groups=common.groups, facts={"zero_spread": flat})
+    facts = {"zero_spread": flat}
+    return Curated("rl", index, kept, funnel.drops, groups=common.groups, facts=facts, warnings=warnings)
 
 
 def _entered(index: Index, common: Attempts) -> Funnel:
@@ -210,13 +219,21 @@ def _entered(index: Index, common: Attempts) -> Funnel:
     return funnel
 
 
-def _hold_out(funnel: Funnel, index: Index, holdout: Holdout) -> None:
-    """Goldens by id, then by the evidence that the index carries."""
+def _hold_out(funnel: Funnel, index: Index, holdout: Holdout) -> tuple[str, ...]:
+    """Goldens by id, then by the evidence that the index carries. A warning where that is most of what there is."""
+    entered = int(funnel.alive.sum())
     funnel.take(holdout.by_id(index.frame))
     hits = index.frame["golden_hits"]
     rows = np.flatnonzero(hits.notna().to_numpy(dtype=bool) & funnel.alive)
     near = drops(Stage.GOLDEN, rows, "golden_near_duplicate", [{}] * len(rows))
     funnel.take(near.assign(evidence=hits.iloc[rows].to_numpy()))
+    held = entered - int(funnel.alive.sum())
+    if held <= MOSTLY_HELD_OUT * entered:
+        return ()
+    return (
+        f"{held} of {entered} rollouts are held out as goldens: these runs seem to be the eval set itself. "
+        "Collect runs of other tasks, or correct the golden files.",
+    )
 
 
 def fates(curated: Curated, row_ids: dict[int, list[str]], late: dict[int, Drop]) -> list[dict[str, Any]]:

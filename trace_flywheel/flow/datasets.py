@@ -231,6 +231,7 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         fates = fates_table(mixed_fates(before, chosen, written, late, settings.mix.target))
         kinds = dict(sorted(done.kinds.items()))
         facts = {**source.facts, "kinds": kinds, "mix": chosen.report.as_dict(), "classifier": model.info}
+        facts |= {"golden_files": curation.inputs.golden_files}
         manifest = manifest_of(curation.runs, curation.inputs, settings, "sft", digest, CODE, done, facts)
         hashed = hashed_settings(settings, chosen_recipe, layouts)
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
@@ -254,6 +255,7 @@ def _dataset(curation: Curation, kind: Literal["sft", "pair", "kto", "rl"], reci
         shown = {"kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
         facts = {**curated.facts, **index.joined, **shown}
         warnings = (*index.warnings, *curated.warnings)
+        facts |= {"golden_files": curation.inputs.golden_files, "warnings": list(warnings)}
         manifest = manifest_of(index.runs, curation.inputs, settings, kind, digest, CODE, done, facts, warnings)
         hashed = hashed_settings(settings, chosen, layouts)
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)

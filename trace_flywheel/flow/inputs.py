@@ -6,10 +6,12 @@ skipped in silence leaks and a correction or a verdict skipped in silence is los
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from trace_flywheel.curation.holdout import fingerprint
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.golden import CorrectionEntry, Golden
@@ -33,6 +35,8 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
     problems: tuple[Drop, ...] = ()
     verdicts: tuple[VerdictEntry, ...] = ()
     judge_scores: tuple[JudgeEntry, ...] = ()
+    golden_files: dict[str, str] = {}
+    """Fingerprint (12 hex digits of the bytes' sha256) of every golden file, by folder and name."""
 
     @cached_property
     def goldens_digest(self) -> str:
@@ -54,9 +58,8 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
 
 def side_inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
     """The goldens above all runs and of the settings, and the settings' files of corrections, verdicts and scores."""
-    paths = sorted({*settings.goldens.paths, *(p for run in runs for p in goldens_above(run))})
     faults: list[Drop] = []
-    goldens = _good(Golden, (item for path in paths for item in read_goldens(path)), faults)
+    goldens = _good(Golden, (item for path in _golden_paths(runs, settings) for item in read_goldens(path)), faults)
     corrections = _good(CorrectionEntry, (e for p in settings.corrections for e in read_corrections(p)), faults)
     spellings = settings.grading.verdict_map
     verdicts = _good(VerdictEntry, (e for p in settings.grading.verdicts for e in read_verdicts(p, spellings)), faults)
@@ -64,7 +67,22 @@ def side_inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
     # A golden passes the same redactor as the rollouts, or a redacted name would hide it from the search.
     rules = redactor(settings.redaction.pii)
     held = tuple(_redacted(golden, rules) for golden in goldens)
-    return SideInputs(held, corrections, tuple(faults), verdicts, scores)
+    return SideInputs(held, corrections, tuple(faults), verdicts, scores, golden_files(runs, settings))
+
+
+def golden_files(runs: Sequence[Run], settings: Settings) -> dict[str, str]:
+    """The golden files in force with their fingerprints; files of one name are numbered in the order of their paths."""
+    found: dict[str, str] = {}
+    for path in _golden_paths(runs, settings):
+        name = f"{path.parent.name}/{path.name}"
+        again = sum(known.partition("#")[0] == name for known in found)
+        if path.is_file():
+            found[f"{name}#{again + 1}" if again else name] = fingerprint(path)
+    return found
+
+
+def _golden_paths(runs: Sequence[Run], settings: Settings) -> list[Path]:
+    return sorted({*settings.goldens.paths, *(p for run in runs for p in goldens_above(run))})
 
 
 def _redacted(golden: Golden, redactor: Redactor) -> Golden:

@@ -44,6 +44,7 @@ def manifest_of(
             "digest": digest,
             "runs": [{"run_id": s.run_id, "content_digest": s.content_digest} for s in runs],
             "goldens": inputs.goldens_digest,
+            "golden_files": inputs.golden_files,
         },
         "graders": {name: sorted(found) for name, found in sorted(done.graders.items())},
         "facts": {**facts, "goldens": len(inputs.goldens)},

@@ -91,7 +91,12 @@ rows are looked through again.
 ## Redaction
 
 Secrets always, personal data by the set `{settings["redaction"]["pii"]}`. Finished rows are scanned again; one with a
-finding is dropped."""
+finding is dropped.
+
+## Golden files
+
+By the first 12 hex digits of their sha256; other files make this version stale."""
+    yield from (f"- `{name}`: `{mark}`" for name, mark in sorted(facts.get("golden_files", {}).items()))
     if mix := facts.get("mix"):
         yield from ("", "## Depth mix", "", "| class | target | supply | kept |", "|---|---:|---:|---:|")
         for name, supply in mix["supply"].items():

@@ -1,0 +1,80 @@
+"""Goldens over the whole flow: pinned, redacted alike, and loud where the collection is the eval set itself."""
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.flow.conftest import Flow, group, sentence, trace, write_runs
+from trace_flywheel.cli.main import main
+from trace_flywheel.curation.holdout import fingerprint
+
+MakeFlow = Callable[..., Flow]
+
+
+def listed(home: Any, capsys: pytest.CaptureFixture[str], *words: str) -> list[Any]:
+    capsys.readouterr()
+    assert main(["datasets", *words, "--json", "--home", str(home)]) == 0
+    return list(json.loads(capsys.readouterr().out))
+
+
+def test_a_version_pins_its_golden_files_in_manifest_and_card(flow: MakeFlow) -> None:
+    one = flow({"r": group("a", (1.0, 0.0), 1)}, [{"task_id": "z"}])
+    made = one.run()["sft_dataset"]
+    mark = fingerprint(one.root / "eval" / "goldens.jsonl")
+    assert len(mark) == 12
+    manifest = json.loads((made.path / "manifest.json").read_text())
+    assert manifest["inputs"]["golden_files"] == {"eval/goldens.jsonl": mark}
+    assert f"- `eval/goldens.jsonl`: `{mark}`" in (made.path / "README.md").read_text()
+
+
+def test_other_goldens_make_a_version_stale_until_it_is_checked_again(
+    flow: MakeFlow, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = flow({"r": [*group("a", (1.0, 0.0), 1), *group("b", (1.0,), 20)]}, [{"task_id": "z"}])
+    monkeypatch.setenv("FLYWHEEL_ROOTS", json.dumps([os.fspath(one.root)]))
+    one.run()
+    assert {d["stale"] for d in listed(one.settings.home, capsys)} == {False}
+    write_runs(one.root, {}, [{"task_id": "b"}])
+    assert {d["stale"] for d in listed(one.settings.home, capsys)} == {True}
+    assert main(["datasets", "--home", str(one.settings.home)]) == 0
+    assert "stale: goldens changed" in capsys.readouterr().out
+    one.run()
+    assert [d["stale"] for d in listed(one.settings.home, capsys, "sft_dataset")] == [False, True]
+    assert [d["stale"] for d in listed(one.settings.home, capsys, "kto_dataset")] == [False]
+
+
+def test_without_roots_nobody_can_say(flow: MakeFlow, capsys: pytest.CaptureFixture[str]) -> None:
+    one = flow({"r": group("a", (1.0, 0.0), 1)})
+    one.run()
+    assert {d["stale"] for d in listed(one.settings.home, capsys)} == {None}
+
+
+def test_a_golden_passes_the_same_redactor_before_it_is_compared(flow: MakeFlow) -> None:
+    """Without it each address would be a placeholder on one side only and cut the statement's n-grams apart."""
+    mail = "".join(("ann.lee", "@", "corp.example.org"))
+    statement = " ".join(f"{sentence(60 + i, 5)} write to {mail}" for i in range(6))
+    leak = trace("leak", "other", 1.0, 3)
+    leak["messages"][0]["content"] = statement
+    one = flow(
+        {"r": [leak, *group("a", (1.0, 0.0), 9)]}, [{"task_id": "x", "prompt": statement}], redaction={"pii": "all"}
+    )
+    made = one.run()["sft_dataset"]
+    assert made.ledger.dropped["golden"] == {"golden_near_duplicate": 1}
+    (fate,) = [f for f in one.lake.table("sft_dataset", "fates").to_pylist() if f["trace_id"] == "leak"]
+    assert json.loads(fate["evidence"])["share"] == 1.0
+
+
+def test_a_collection_that_is_mostly_the_eval_set_is_told_loudly(
+    flow: MakeFlow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = flow({"r": [*group("z", (1.0, 0.5, 0.0), 1), *group("a", (1.0, 0.0), 20)]}, [{"task_id": "z"}])
+    made = one.run()["dpo_dataset"]
+    told = "3 of 5 rollouts are held out as goldens: these runs seem to be the eval set itself."
+    assert told in (made.path / "README.md").read_text()
+    assert main(["ledger", "dpo_dataset", "--home", str(one.settings.home)]) == 0
+    assert told in capsys.readouterr().out
+    half = flow({"r": [*group("z", (1.0,), 1), *group("a", (1.0,), 20)]}, [{"task_id": "z"}], at="half", name="other")
+    assert not any("held out" in warning for warning in half.run()["sft_dataset"].facts["warnings"])
