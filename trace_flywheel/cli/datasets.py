@@ -39,7 +39,7 @@ def datasets(
         mark = f" ({', '.join(marks)})" if marks else ""
         size = f"{one['bytes'] / 1e6:.1f} MB"
         table.add_row(one["name"] + mark, one["version"], str(one["rows"]), one["date"], size, one["path"])
-    Console(soft_wrap=True, width=200).print(table)
+    Console(soft_wrap=True, width=400).print(table)  # rich would cut what is wider
 
 
 def _line(version: Any, latest: bool, goldens: dict[str, str] | None) -> dict[str, Any]:
