@@ -188,3 +188,14 @@ def test_the_producers_fixtures(corpus: Callable[[str], Path]) -> None:
     found = read(corpus("posttrainllm-atraj") / "evals" / "traces-to-data-fixtures")
     assert {record.trace_id for record in found} >= {"01-keep-normal", "02-exact-dup-of-01"}
     assert all(isinstance(record, Rollout) for record in found)
+
+
+def test_a_linked_recording_is_a_drop(tmp_path: Path) -> None:
+    (tmp_path / "rec").mkdir()
+    (tmp_path / "rec" / "a.atraj").write_text(json.dumps(recording(USER, ANSWER)))
+    (tmp_path / "outside.atraj").write_text(json.dumps(recording(USER, ANSWER)))
+    (tmp_path / "rec" / "b.atraj").symlink_to(tmp_path / "outside.atraj")
+    rollout, drop = read(tmp_path / "rec")
+    assert isinstance(rollout, Rollout)
+    assert isinstance(drop, Drop)
+    assert (drop.path, drop.evidence) == ("b.atraj", {"text": "is a link, which is not followed"})

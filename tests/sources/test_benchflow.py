@@ -285,6 +285,15 @@ class TestLostResults:
         drop = lost_one(tmp_path)
         assert (drop.reason, drop.task_id, drop.path) == (reason, "t", "t__1/result.json")
 
+    def test_a_trial_that_has_only_begun_is_missing_its_result(self, tmp_path: Path) -> None:
+        trial(tmp_path, "t__1", TWO_CALLS)
+        for name in ("t__2", "verifier"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "config.json").write_text('{"agent": "openhands", "model": "p/m"}')
+        _, drop = read_job(tmp_path)
+        assert isinstance(drop, Drop)
+        assert (drop.reason, drop.task_id, drop.agent) == ("missing_result", "t", "openhands")
+
     def test_a_folder_named_result_json_is_a_trial_without_result(self, tmp_path: Path) -> None:
         folder = trial(tmp_path, "t__1", TWO_CALLS, result="")
         (folder / "result.json").mkdir()

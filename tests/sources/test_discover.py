@@ -66,7 +66,7 @@ def test_runs_are_found_at_any_depth_and_owned_whole(tmp_path: Path) -> None:
     mark(jobs / "b" / "deep" / "run", "done")
     mark(jobs / "a")
     mark(jobs / "a" / "nested")
-    mark(jobs / ".hidden")
+    mark(jobs / ".git")
     found = discover([jobs])
     assert [(r.run_id, r.finished) for r in found.runs] == [("jobs/a", False), ("jobs/b/deep/run", True)]
     assert found.problems == ()
@@ -136,6 +136,79 @@ def test_an_unreadable_folder_is_a_problem(tmp_path: Path) -> None:
     (problem,) = discover([tmp_path / "jobs"]).problems
     closed.chmod(0o755)
     assert (problem.reason, problem.path) == ("unreadable_file", "closed")
+
+
+def problems(*roots: Path) -> list[tuple[str | None, str]]:
+    return [(p.path, p.evidence["text"]) for p in discover(roots).problems]
+
+
+def test_a_hidden_folder_with_a_run_is_told_and_read_as_a_root(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    mark(jobs / "a")
+    mark(jobs / ".agents" / "skills" / ".deep" / "run")
+    (jobs / ".notes").mkdir()
+    (jobs / ".notes" / "log.jsonl").write_text("{}")
+    assert ids(jobs) == ["jobs/a"]
+    assert problems(jobs) == [(".agents", "hidden folder: name it as a root to read it")]
+    assert ids(jobs, jobs / ".agents" / "skills" / ".deep") == [".deep/run", "jobs/a"]
+    assert ids(jobs, jobs / ".agents") == ["jobs/a"], "hidden again, below the root that was named"
+    assert problems(jobs, jobs / ".agents" / "skills") == [
+        (".agents", "hidden folder: name it as a root to read it"),
+        (".deep", "hidden folder: name it as a root to read it"),
+    ]
+
+
+@pytest.mark.parametrize("name", [".git", ".venv", ".cache", ".tox", "node_modules", "__pycache__"])
+def test_folders_of_tools_are_not_looked_into(tmp_path: Path, name: str) -> None:
+    mark(tmp_path / "jobs" / name / "run")
+    mark(tmp_path / "jobs" / ".hidden" / name / "run")
+    assert (ids(tmp_path / "jobs"), problems(tmp_path / "jobs")) == ([], [])
+
+
+@pytest.mark.parametrize("name", [".flywheel", "home"])
+@pytest.mark.parametrize("marker", ["lake/format", "datasets/sft_dataset/latest"])
+def test_a_flywheels_home_is_no_source(tmp_path: Path, name: str, marker: str) -> None:
+    home = tmp_path / "jobs" / name
+    (home / marker).parent.mkdir(parents=True)
+    (home / marker).write_text("1")
+    mark(home / "lake" / "graded_traces" / "run")
+    assert (ids(tmp_path / "jobs"), problems(tmp_path / "jobs")) == ([], [])
+
+
+@pytest.mark.parametrize("name", ["result.json", "results.json", "x.atraj", "rows.jsonl"])
+def test_a_linked_result_is_told(tmp_path: Path, name: str) -> None:
+    (tmp_path / "jobs" / "run").mkdir(parents=True)
+    (tmp_path / "elsewhere").write_text("{}")
+    (tmp_path / "jobs" / "run" / name).symlink_to(tmp_path / "elsewhere")
+    ((path, text),) = problems(tmp_path / "jobs")
+    assert path == f"run/{name}"
+    assert "is a link, which is not followed" in text
+
+
+def test_a_linked_folder_outside_the_root_is_told_unless_a_root_covers_it(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    mark(jobs / "a")
+    mark(tmp_path / "elsewhere" / "run")
+    (jobs / "out").symlink_to(tmp_path / "elsewhere")
+    (jobs / "in").symlink_to(jobs / "a")
+    assert problems(jobs) == [("out", "leads out of the root and is not followed: name the folder behind it as a root")]
+    assert ids(jobs, tmp_path / "elsewhere") == ["elsewhere/run", "jobs/a"]
+
+
+def test_an_empty_result_file_is_called_empty(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "r").mkdir(parents=True)
+    (tmp_path / "runs" / "r" / "results.json").write_bytes(b"")
+    assert problems(tmp_path / "runs") == [("r", "no format known here claims it: results.json (empty)")]
+
+
+def test_the_fingerprint_follows_linked_files(tmp_path: Path) -> None:
+    folder = mark(tmp_path / "a")
+    (tmp_path / "target").write_text("1")
+    (folder / "result.json").symlink_to(tmp_path / "target")
+    (run,) = discover([folder]).runs
+    before = fingerprint(run)
+    (tmp_path / "target").write_text("22")
+    assert fingerprint(run) != before
 
 
 def test_side_files_are_no_problem(tmp_path: Path) -> None:

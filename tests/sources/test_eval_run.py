@@ -406,3 +406,25 @@ def test_replaced_surrogates_are_counted_where_they_stood(tmp_path: Path, as_lin
     assert isinstance(second, Rollout)
     assert first.metadata is None
     assert (second.messages[0].content, second.metadata) == ("a\ufffdb", {"replaced_surrogates": 1})
+
+
+def test_a_row_that_is_no_utf8_is_lost_alone(tmp_path: Path) -> None:
+    rows = json.dumps([row("x1"), row("x2", agent="caf\xe9"), row("x3")], ensure_ascii=False)
+    root = layout(tmp_path, "")
+    (root / "runs" / "r1" / "results.json").write_bytes(rows.encode("latin-1"))
+    first, drop, last = read(root)
+    assert isinstance(first, Rollout)
+    assert isinstance(last, Rollout)
+    assert (first.trace_id, last.trace_id) == ("x1", "x3")
+    assert isinstance(drop, Drop)
+    assert (drop.reason, drop.evidence["text"][:16]) == ("bad_encoding", "row 2: not UTF-8")
+
+
+def test_a_linked_results_file_beside_a_real_one_is_a_drop(tmp_path: Path) -> None:
+    root = layout(tmp_path, json.dumps([row("x1")]))
+    (tmp_path / "outside").write_text("{}")
+    (root / "runs" / "r1" / "results.jsonl").symlink_to(tmp_path / "outside")
+    rollout, drop = read(root)
+    assert isinstance(rollout, Rollout)
+    assert isinstance(drop, Drop)
+    assert (drop.reason, drop.evidence) == ("unreadable_file", {"text": "is a link, which is not followed"})

@@ -60,23 +60,24 @@ def refreshed(settings: Any) -> Outcome:
         _headless(settings).publish()
     quarantines = lake.quarantines()
     broken = {q.run_id for q in quarantines}
+    found = {run.run_id for run in before.found}
     unchanged = {run.run_id for run in before.unchanged} - broken
-    ingested = {run.run_id for run in after.unchanged} - unchanged - broken
+    ingested = {run.run_id for run in before.todo} - broken
     made = published(lake, settings)
     document = {
         "runs": {
-            "found": len(before.found),
+            "found": len(found),
             "ingested": len(ingested),
             "unchanged": len(unchanged),
-            "quarantined": len(before.found) - len(ingested) - len(unchanged),
+            "quarantined": len(found & broken),
         },
         "datasets": {m.name: {"version": m.version, "rows": m.rows, "path": str(m.path)} for m in made},
         "ledger": {m.name: m.ledger.as_json() for m in made},
     }
     told = {warning: m.name for m in reversed(made) for warning in m.facts.get("warnings", ())}
-    warnings = (f"warning: {name}: {warning}" for warning, name in sorted(told.items()))
-    problems = (*warnings, *(f"{q.run_id}: {q.reason}" for q in quarantines), *map(_line, before.problems))
-    return Outcome(document, problems)
+    warnings = [f"warning: {name}: {warning}" for warning, name in sorted(told.items())]
+    problems = [*(f"{q.run_id}: {q.reason}" for q in quarantines), *map(_line, before.problems)]
+    return Outcome({**document, "problems": problems, "warnings": warnings}, (*warnings, *problems))
 
 
 def _line(problem: Drop) -> str:

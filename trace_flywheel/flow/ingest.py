@@ -185,11 +185,12 @@ def rollout_index(
             return step.quarantined(job.run, job.fingerprint, f"{INDEX}: {job.crash.reason}")
         result = _mirror(INDEX, job, lake, settings, inputs, {})
         assert result.sidecar is not None
-        if result.sidecar.counts.kept or not result.sidecar.counts.entered:
+        if result.sidecar.counts.kept:
             lake.release(job.run.run_id)
             return result
-        first = lake.drops(result.sidecar)[0]
-        reason = f"nothing could be read: {first.stage}/{first.reason} in {first.path or 'the folder'}"
+        first = next(iter(lake.drops(result.sidecar)), None)
+        said = f"{first.stage}/{first.reason} in {first.path or 'the folder'}" if first else "it holds no rollout"
+        reason = f"nothing could be read: {said}"
         return step.quarantined(job.run, job.fingerprint, reason)
 
     step = Step(INDEX, lake, partial(_is_fresh, INDEX, lake, settings, inputs), plan, describe_part, shared, finish)

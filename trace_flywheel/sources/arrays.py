@@ -1,7 +1,8 @@
 """The elements of a JSON array, one at a time: for a document that is too large, or too broken, to be decoded whole.
 
-The array stands at the top or under `results`. What precedes a break is read; the break is one fault with the number of
-its row, and ends the file, because nothing says where the next row begins.
+The array stands at the top or under `results`. A row that is not UTF-8 is a fault of its own, and the next one is read.
+What precedes a break in the JSON is read; the break is one fault with the number of its row, and ends the file, because
+nothing says where the next row begins.
 """
 
 import codecs
@@ -28,11 +29,9 @@ def read_elements(path: Path, root: Path, max_bytes: int) -> Iterator[Line | Fau
     """The elements with their numbers, from 1. One above `max_bytes` is `line_too_long`."""
     try:
         with open_regular(path, root) as file:
-            decoder = codecs.getincrementaldecoder("utf-8")()
+            decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
             blocks = iter(lambda: file.read(BLOCK_BYTES), b"")
             yield from _elements((decoder.decode(block) for block in blocks), max_bytes)
-    except UnicodeDecodeError as error:
-        yield Fault("bad_encoding", f"not UTF-8: {error.reason}")
     except OSError as error:
         yield Fault("unreadable_file", error.strerror or type(error).__name__)
 
@@ -64,8 +63,11 @@ def _elements(blocks: Iterator[str], max_bytes: int) -> Iterator[Line | Fault]:
                 return
             whole = False
         if whole:
-            decoded = decode_json(text[position:end].encode())
-            yield decoded if isinstance(decoded, Fault) else Line(number, *decoded)
+            decoded = decode_json(text[position:end].encode(errors="surrogateescape"))
+            if isinstance(decoded, Fault):
+                yield Fault(decoded.reason, f"row {number}: {decoded.text}")
+            else:
+                yield Line(number, *decoded)
             position, number, wanted = end, number + 1, 1
             continue
         if len(text) - position > max_bytes:

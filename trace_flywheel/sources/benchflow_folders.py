@@ -1,6 +1,7 @@
 """Where the trials of a BenchFlow job lie: names and links, and as few opened files as it takes.
 
-A trial is a folder with `result.json` or with captures under `trajectory/`. Trials inside a trial, or below a folder
+A trial is a folder with `result.json` or with captures under `trajectory/`; one that has only begun has its name,
+`<task>__<hash>`, and its configuration. Trials inside a trial, or below a folder
 that holds a solver's checkpoint, are reviewers' runs and evidence, not trials of the job. Folder links are not entered;
 a file link is followed as long as it stays below the root.
 """
@@ -51,7 +52,8 @@ def has_captures(path: Path) -> bool:
 
 def is_trial(path: Path, held: Listing) -> bool:
     """Whether this folder inside a job is one of its trials."""
-    return RESULT in held.others or RESULT in held.folders or has_captures(path)
+    begun = "__" in path.name and "config.json" in held.others
+    return RESULT in held.others or RESULT in held.folders or begun or has_captures(path)
 
 
 def is_benchflow(path: Path) -> bool | None:

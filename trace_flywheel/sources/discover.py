@@ -1,8 +1,9 @@
 """Which runs lie below some roots, what each is called, and whether it changed.
 
-The walk goes top-down without following links, past hidden folders, and asks the readers in order of precedence; a
-claimed folder is owned whole. Whatever looks like a run and is not claimed is a problem, never silence. Only folders
-that a user named raise (`RootError`): below them files may vanish or be unreadable at any moment.
+The walk goes top-down without following links or entering hidden folders, and asks the readers in order of precedence;
+a claimed folder is owned whole. Whatever looks like a run and is not claimed is a problem, never silence: so are a
+hidden folder that holds a run and a link that stands where a run's file would (`unvisited`). Only folders that a user
+named raise (`RootError`): below them files may vanish or be unreadable at any moment.
 
 `run_id` is `<root label>/<POSIX path below the root>`, a component percent-encoded where Dagster or a file system
 refuses it; `path_of` takes it back.
@@ -22,13 +23,10 @@ from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.sources import registry
-from trace_flywheel.sources.reader import Folder, Reader, ReadOptions, Run, Unit, dropped, listed
+from trace_flywheel.sources.reader import Folder, ReadOptions, Run, Unit, dropped, listed, size_of
+from trace_flywheel.sources.unvisited import RESULT_FILES, TOOLS, is_home, marks, unvisited
 
 Roots = Iterable[Path] | Mapping[str, Path]
-
-RESULT_FILES = frozenset({"result.json", "results.json", "results.jsonl"})
-RUN_MARKS = RESULT_FILES | {"trajectory.json"}
-SIDE_FILES = frozenset({"goldens.jsonl", "corrections.jsonl"})
 
 # `...` is Dagster's range, `[ ] , * " |` its selections and composite keys; control characters it refuses outright.
 _REFUSED = re.compile(r'[\x00-\x1f\x7f-\x9f%\[\],*"|\\/]|\.(?=\.\.)|(?<=\.)\.(?=\.)|(?<=\.\.)\.|^\.{1,2}$')
@@ -64,16 +62,20 @@ def discover(roots: Roots) -> Discovery:
     runs: dict[str, Run] = {}
     problems: dict[str, Drop] = {}
     seen: set[str] = set()
-    for label, root in _labelled(roots):
+    named = _labelled(roots)
+    for position, (label, root) in enumerate(named):
+        # What is not entered from here, and is a root of its own, is read as that.
+        inner = {os.path.realpath(other) for _, other in named[position + 1 :]}
         for found in _walk(label, root):
-            real = os.path.realpath(found.path if isinstance(found, Run) else root / (found.path or ""))
+            path = found.path if isinstance(found, Run) else root / (found.path or "")
+            real = os.path.realpath(path)
             if _owned(real, seen):
                 continue
             if isinstance(found, Run):
                 seen.add(real)
                 runs[found.run_id] = found
-            else:
-                problems.setdefault(real, found)
+            elif not _owned(real, inner):
+                problems.setdefault(os.path.join(os.path.realpath(path.parent), path.name), found)
     ordered = sorted(problems.values(), key=lambda p: (p.run_id or "", p.path or "", p.reason))
     return Discovery(tuple(runs[run_id] for run_id in sorted(runs)), tuple(ordered))
 
@@ -119,7 +121,9 @@ def state(run: Run) -> RunState:
         except OSError:
             continue
         newest = max(newest, found.st_mtime_ns)
-        if stat.S_ISREG(found.st_mode):
+        if stat.S_ISLNK(found.st_mode):
+            found = _behind(path) or found
+        if not stat.S_ISDIR(found.st_mode):
             entries.append((name, found.st_size, found.st_mtime_ns))
     digest = hashlib.sha256()
     for name, size, modified in sorted(entries):
@@ -168,7 +172,7 @@ def _walk(label: str, root: Path) -> Iterator[Run | Drop]:
     except OSError as error:
         raise RootError(f"{root}: {error.strerror}; give a folder of runs, or one run") from None
     if root != base:
-        claimed = _claimed_by(folder)
+        claimed = registry.claimed_by(folder)
         if claimed is None:
             yield _problem(label, base, root, "unknown_shape", "no format known here")
         else:
@@ -181,15 +185,18 @@ def _below(label: str, root: Path, top: Folder) -> Iterator[Run | Drop]:
     waiting = [top]
     while waiting:
         folder = waiting.pop()
-        claimed = _claimed_by(folder)
+        claimed = registry.claimed_by(folder)
         if claimed is not None:
             relative = folder.path.relative_to(root)
             yield Run(run_id_of(label, relative), claimed.format, root, folder.path, claimed.finished(folder))
             continue
-        if marks := _looks_like_a_run(folder):
-            text = f"no format known here claims it: {', '.join(marks[:3])}"
-            yield _problem(label, root, folder.path, "unknown_shape", text)
-        for name in reversed(folder.folders):
+        if is_home(folder.path):
+            continue
+        if names := marks(folder.files):
+            yield _problem(label, root, folder.path, "unknown_shape", _unclaimed(folder, names))
+        for path, text in unvisited(folder, root):
+            yield _problem(label, root, path, "unreadable_file", text)
+        for name in (name for name in reversed(folder.folders) if name not in TOOLS):
             try:
                 waiting.append(listed(folder.path / name))
             except FileNotFoundError:
@@ -199,19 +206,9 @@ def _below(label: str, root: Path, top: Folder) -> Iterator[Run | Drop]:
                 yield _problem(label, root, folder.path / name, "unreadable_file", text)
 
 
-def _claimed_by(folder: Folder) -> Reader | None:
-    for candidate in registry.READERS:
-        if candidate.claims(folder):
-            return candidate
-    return None
-
-
-def _looks_like_a_run(folder: Folder) -> list[str]:
-    return [
-        name
-        for name in folder.files
-        if name in RUN_MARKS or (name.endswith((".jsonl", ".atraj.gz")) and name not in SIDE_FILES)
-    ]
+def _unclaimed(folder: Folder, names: list[str]) -> str:
+    said = [f"{name} (empty)" if size_of(folder.path / name) == 0 else name for name in names[:3]]
+    return f"no format known here claims it: {', '.join(said)}"
 
 
 def _problem(label: str, root: Path, path: Path, reason: str, text: str) -> Drop:
@@ -229,17 +226,26 @@ def _encoded(part: str) -> str:
     return "".join(c if not "\udc80" <= c <= "\udcff" else f"%{ord(c) - 0xDC00:02X}" for c in escaped)
 
 
+def _behind(link: str) -> os.stat_result | None:
+    """The file that a link names: some readers follow links inside the root."""
+    try:
+        found = os.stat(link)
+    except OSError:
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
+
+
 def _below_folder(top: Path) -> Iterator[tuple[str, str]]:
-    """(POSIX path below `top`, path) of every file and folder, hidden ones and links apart; nothing for a file."""
+    """(POSIX path below `top`, path) of every file, link and folder that is not hidden; nothing for a file."""
     waiting = [("", str(top))]
     while waiting:
         prefix, folder = waiting.pop()
         try:
             with os.scandir(folder) as entries:
-                listed = [e for e in entries if not e.name.startswith(".") and not e.is_symlink()]
+                seen = [entry for entry in entries if not entry.name.startswith(".")]
         except OSError:
             continue
-        for entry in listed:
+        for entry in seen:
             yield prefix + entry.name, entry.path
             if entry.is_dir(follow_symlinks=False):
                 waiting.append((f"{prefix}{entry.name}/", entry.path))

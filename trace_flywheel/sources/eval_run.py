@@ -40,8 +40,12 @@ class EvalRunReader:
         return all(_ends_closed(folder, name) for name in _graded(folder))
 
     def units(self, run: Run) -> Sequence[Unit]:
-        """The results files."""
-        paths = [run.path / name for name in _graded(listed(run.path))] if run.path.is_dir() else [run.path]
+        """The results files; a link among them is one too, which reading refuses by name."""
+        if run.path.is_dir():
+            folder = listed(run.path)
+            paths = [run.path / name for name in (*_graded(folder), *(n for n in NAMES if n in folder.links))]
+        else:
+            paths = [run.path]
         return [Unit(path, path.relative_to(run.root).as_posix(), size_of(path)) for path in paths]
 
     def read(self, run: Run, unit: Unit, options: ReadOptions) -> Iterator[Rollout | Drop]:
@@ -106,7 +110,7 @@ def _rows(run: Run, unit: Unit, options: ReadOptions) -> Iterator[Placed | Fault
         if isinstance(document, Document):
             yield from _rows_of(document)
             return
-        if whole and document.reason in {"line_too_long", "bad_json"} and opens_array(head):
+        if whole and document.reason in {"line_too_long", "bad_json", "bad_encoding"} and opens_array(head):
             for element in read_elements(unit.path, run.root, limit):
                 yield (
                     element

@@ -6,6 +6,7 @@ is noted: a byte-order mark, lone surrogate escapes (read as U+FFFD), the tokens
 only when it is a regular file whose real path lies below the root. The digest comes from the same pass.
 """
 
+import errno
 import hashlib
 import io
 import json
@@ -237,4 +238,6 @@ def _without_lone_surrogates(data: bytes) -> tuple[bytes, int]:
 
 def _os_text(error: OSError) -> str:
     """An operating system's message without the absolute path, which would carry a machine's names into data."""
+    if error.errno == errno.ELOOP:
+        return "is a link, which is not followed"
     return error.strerror or type(error).__name__

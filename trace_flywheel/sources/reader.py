@@ -28,11 +28,15 @@ class ReadOptions(msgspec.Struct, frozen=True):
 
 
 class Folder(msgspec.Struct, frozen=True):
-    """A listed directory: names only, links to folders left out."""
+    """A listed directory: names only. What is hidden or a link stands apart; readers claim by the other two."""
 
     path: Path
     folders: tuple[str, ...]
     files: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
+    """Hidden folders."""
+    links: tuple[str, ...] = ()
+    """Links to folders, to files and to nothing."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -89,17 +93,19 @@ def dropped(run: Run, unit: Unit, reason: str, evidence: dict[str, Any], **ident
 
 
 def listed(path: Path) -> Folder:
-    """A folder's own folders and files, sorted, hidden ones and links apart. Raises OSError."""
-    folders, files = [], []
+    """What a folder holds, sorted; hidden files are nobody's. Raises OSError."""
+    folders, files, hidden, links = [], [], [], []
     with os.scandir(path) as entries:
         for entry in entries:
-            if entry.name.startswith("."):
-                continue
             if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
+                (hidden if entry.name.startswith(".") else folders).append(entry.name)
+            elif entry.name.startswith("."):
+                continue
+            elif entry.is_symlink():
+                links.append(entry.name)
             elif entry.is_file(follow_symlinks=False):
                 files.append(entry.name)
-    return Folder(path, tuple(sorted(folders)), tuple(sorted(files)))
+    return Folder(path, *(tuple(sorted(names)) for names in (folders, files, hidden, links)))
 
 
 def noting_surrogates(rollout: Rollout, count: int) -> Rollout:
@@ -109,13 +115,13 @@ def noting_surrogates(rollout: Rollout, count: int) -> Rollout:
     return msgspec.structs.replace(rollout, metadata={**(rollout.metadata or {}), "replaced_surrogates": count})
 
 
-def files_below(folder: Path) -> Iterator[Path]:
-    """Every regular file below a folder, hidden ones and links apart, in no particular order."""
+def files_below(folder: Path, links: bool = False) -> Iterator[Path]:
+    """Every file below a folder, hidden ones apart, in no particular order; links only where asked for."""
     for top, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:
             path = Path(top, name)
-            if not name.startswith(".") and not path.is_symlink():
+            if not name.startswith(".") and (links or not path.is_symlink()):
                 yield path
 
 

@@ -7,9 +7,9 @@ import importlib
 import pkgutil
 
 import trace_flywheel.sources
-from trace_flywheel.sources.reader import Reader
+from trace_flywheel.sources.reader import Folder, Reader
 
-_ABOVE_READERS = {"registry", "discover"}
+_ABOVE_READERS = {"registry", "discover", "unvisited"}
 
 
 def _found() -> tuple[Reader, ...]:
@@ -22,6 +22,11 @@ def _found() -> tuple[Reader, ...]:
 
 
 READERS = _found()
+
+
+def claimed_by(folder: Folder) -> Reader | None:
+    """The first reader that claims a folder."""
+    return next((candidate for candidate in READERS if candidate.claims(folder)), None)
 
 
 def reader(format: str) -> Reader:
