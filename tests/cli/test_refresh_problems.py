@@ -52,7 +52,9 @@ class Seen:
         for name in ("t__1", "t__2"):
             self.write(f"job/{name}/config.json", b'{"agent": "a", "model": "m"}')
             capture = {"type": "user_message", "text": "Write the file."}, {"type": "agent_message", "text": "Written."}
-            self.write(f"job/{name}/trajectory/acp_trajectory.jsonl", b"\n".join(json.dumps(e).encode() for e in capture))
+            self.write(
+                f"job/{name}/trajectory/acp_trajectory.jsonl", b"\n".join(json.dumps(e).encode() for e in capture)
+            )
         self.document, self.stderr = self.refresh()
 
     def write(self, name: str, data: bytes) -> None:
