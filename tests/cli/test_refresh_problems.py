@@ -1,4 +1,4 @@
-"""`flywheel refresh` on folders that are cut, empty, mis-encoded, linked or hidden: nothing is passed over in silence."""
+"""`flywheel refresh` on folders that are cut, empty, mis-encoded, linked or hidden: nothing goes by in silence."""
 
 import json
 import subprocess
@@ -51,10 +51,12 @@ class Seen:
         self.write("job/t__1/result.json", json.dumps(trial).encode())
         for name in ("t__1", "t__2"):
             self.write(f"job/{name}/config.json", b'{"agent": "a", "model": "m"}')
-            capture = {"type": "user_message", "text": "Write the file."}, {"type": "agent_message", "text": "Written."}
-            self.write(
-                f"job/{name}/trajectory/acp_trajectory.jsonl", b"\n".join(json.dumps(e).encode() for e in capture)
+            capture = (
+                {"type": "user_message", "text": "Write the file."},
+                {"type": "agent_message", "text": f"Written: {name}."},
             )
+            lines = "\n".join(map(json.dumps, capture))
+            self.write(f"job/{name}/trajectory/acp_trajectory.jsonl", lines.encode())
         self.document, self.stderr = self.refresh()
 
     def write(self, name: str, data: bytes) -> None:

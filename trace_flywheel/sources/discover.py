@@ -75,7 +75,7 @@ def discover(roots: Roots) -> Discovery:
                 seen.add(real)
                 runs[found.run_id] = found
             elif not _owned(real, inner):
-                problems.setdefault(os.path.join(os.path.realpath(path.parent), path.name), found)
+                problems.setdefault(str(path.parent.resolve() / path.name), found)
     ordered = sorted(problems.values(), key=lambda p: (p.run_id or "", p.path or "", p.reason))
     return Discovery(tuple(runs[run_id] for run_id in sorted(runs)), tuple(ordered))
 
@@ -122,7 +122,7 @@ def state(run: Run) -> RunState:
             continue
         newest = max(newest, found.st_mtime_ns)
         if stat.S_ISLNK(found.st_mode):
-            found = _behind(path) or found
+            found = _behind(Path(path)) or found
         if not stat.S_ISDIR(found.st_mode):
             entries.append((name, found.st_size, found.st_mtime_ns))
     digest = hashlib.sha256()
@@ -226,10 +226,10 @@ def _encoded(part: str) -> str:
     return "".join(c if not "\udc80" <= c <= "\udcff" else f"%{ord(c) - 0xDC00:02X}" for c in escaped)
 
 
-def _behind(link: str) -> os.stat_result | None:
+def _behind(link: Path) -> os.stat_result | None:
     """The file that a link names: some readers follow links inside the root."""
     try:
-        found = os.stat(link)
+        found = link.stat()
     except OSError:
         return None
     return found if stat.S_ISREG(found.st_mode) else None

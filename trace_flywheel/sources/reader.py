@@ -94,7 +94,10 @@ def dropped(run: Run, unit: Unit, reason: str, evidence: dict[str, Any], **ident
 
 def listed(path: Path) -> Folder:
     """What a folder holds, sorted; hidden files are nobody's. Raises OSError."""
-    folders, files, hidden, links = [], [], [], []
+    folders: list[str] = []
+    files: list[str] = []
+    hidden: list[str] = []
+    links: list[str] = []
     with os.scandir(path) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
