@@ -108,8 +108,8 @@ class Mix(Section):
     """What the shares are shares of: the classifier's label of a row."""
     target: dict[str, float] = Field(default_factory=lambda: {"single": 0.3, "multi": 0.5, "comparison": 0.2})
     """Shares of the targeted classes; they are divided by their sum. Untargeted ones keep their natural share."""
-    shortage: Literal["shrink", "fail"] = "shrink"
-    """When a class has too few rows: the largest set that holds the target, or no set."""
+    shortage: Literal["shrink", "fail", "renormalize"] = "shrink"
+    """When a class has too few rows: the largest set that fits, none, or an absent class's share goes to the rest."""
 
     @field_validator("target")
     @classmethod

@@ -58,6 +58,7 @@ def test_the_model_is_saved_with_what_it_was_trained_and_judged_on(tmp_path: Pat
     assert again["training_set"] == answer["training_set"]
     for name in ("depth.npz", "depth.json"):
         assert (tmp_path / "m" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    assert sorted(path.name for path in (tmp_path / "m").iterdir()) == ["depth.json", "depth.npz"]
 
 
 def test_the_gate_and_a_missing_class_write_nothing(tmp_path: Path) -> None:

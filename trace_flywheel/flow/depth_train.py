@@ -4,6 +4,7 @@ Labels come as `reasoning_depth`, `label` or `depth`, in either spelling; a row 
 labelled and waits. Anything else that is no labelled prompt fails with its line.
 """
 
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import msgspec
 from trace_flywheel.curation import tgfr
 from trace_flywheel.curation.depth import (
     LABELS,
+    DepthModel,
     DepthReport,
     Labelled,
     cross_validate,
@@ -69,9 +71,17 @@ def train_default(files: Sequence[Path], seed: bool, held_out: Path | None, min_
         raise FlywheelError(f"cannot train: {error}") from None
     _gate(judged, min_f1, by)
     model.info["held_out"] = {"by": by, **told(judged)}
-    out.mkdir(parents=True, exist_ok=True)
-    model.save(out)
+    _save(model, out)
     return {**model.info, "waiting": sum(one.waiting for one in read), "out": str(out)}
+
+
+def _save(model: DepthModel, out: Path) -> None:
+    """Both files appear complete, or the old ones stay."""
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out, prefix=".new-") as fresh:
+        model.save(Path(fresh))
+        for path in sorted(Path(fresh).iterdir()):
+            path.replace(out / path.name)
 
 
 def train_tgfr(
