@@ -6,11 +6,10 @@ from trace_flywheel.trainers.registry import layout, layouts
 
 
 def test_the_layouts_by_name():
-    assert list(layouts()) == ["atraj-sft", "kto", "messages", "prime-sft", "trl-dpo", "trl-sft"]
+    assert list(layouts()) == ["atraj-sft", "branch-tree", "messages", "prime-sft", "trl-dpo", "trl-sft"]
     assert [value.KINDS for value in layouts().values()] == [
         ("sft",),
-        ("kto",),
-        ("sft", "pair", "kto", "rl"),
+        ("sft", "pair", "rl"),
         ("sft",),
         ("pair",),
         ("sft",),
@@ -18,10 +17,8 @@ def test_the_layouts_by_name():
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(
-        KeyError, match="no layout 'xtuner'; known: atraj-sft, kto, messages, prime-sft, trl-dpo, trl-sft"
-    ):
-        layout("xtuner")
+    with pytest.raises(KeyError, match="no layout 'kto'; known: atraj-sft, messages, prime-sft, trl-dpo, trl-sft"):
+        layout("kto")
 
 
 def test_a_kind_that_a_layout_does_not_hold(sft_row, pair):

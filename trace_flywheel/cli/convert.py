@@ -7,6 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
+from trace_flywheel.cli.options import group_keys
+
+BRANCHES = "branch-tree"
+
 
 def convert(
     jobs: Annotated[list[Path], typer.Argument(metavar="JOB...", help="Job folders, trials, or folders above them.")],
@@ -55,6 +59,15 @@ def convert(
     require_tool_calls: Annotated[
         bool, typer.Option("--require-tool-calls", help="Fail where a row calls no tool, or there is no row.")
     ] = False,
+    pairs: Annotated[
+        Path | None, typer.Option("--pairs", help="branch-tree: also write preference pairs between siblings.")
+    ] = None,
+    pairs_any_request: Annotated[
+        bool, typer.Option("--pairs-any-request", help="branch-tree: also pair siblings asked different things.")
+    ] = False,
+    include_oracle: Annotated[
+        bool, typer.Option("--include-oracle", help="branch-tree: also the oracle agent's children.")
+    ] = False,
     workers: Annotated[int, typer.Option("--workers", min=0, help="Processes; 0 means one per core.")] = 0,
 ) -> None:
     from trace_flywheel.flow.convert import Request
@@ -69,25 +82,55 @@ def convert(
 
     if min_reward is not None and not math.isfinite(min_reward):
         raise typer.BadParameter("must be a finite number", param_hint="--min-reward")
-    by = _group_keys(group_by)
+    by = group_keys(group_by)
     kinds = _kinds(format)
     settings = load_settings()
     held_out = settings.goldens.model_copy(update={"paths": (*settings.goldens.paths, *(goldens or ()))})
     settings = settings.model_copy(update={"goldens": held_out})
-    if kinds == ("pair",):
-        _refuse_for_pairs(
-            {
-                "--row-mode": row_mode == "exchange",
-                "--context": context != "full",
-                "--include-helpers": include_helpers,
-                "--include-subagents": include_subagents,
-                "--min-reward": min_reward is not None,
-                "--group-advantage": group_advantage is not None,
-                "--reward-vector": reward_vector,
-                "--canonical-selection": canonical_selection is not None,
-                "--no-redact": not redact,
-            }
+    of_conversations = {
+        "--row-mode": row_mode == "exchange",
+        "--context": context != "full",
+        "--include-helpers": include_helpers,
+        "--include-subagents": include_subagents,
+        "--group-advantage": group_advantage is not None,
+        "--reward-vector": reward_vector,
+        "--canonical-selection": canonical_selection is not None,
+    }
+    of_branches = {
+        "--pairs": pairs is not None,
+        "--pairs-any-request": pairs_any_request,
+        "--include-oracle": include_oracle,
+    }
+    if format == BRANCHES:
+        _refuse({**of_conversations, "--require-tool-calls": require_tool_calls}, "branched trials")
+    elif kinds == ("pair",):
+        of_rows = {"--min-reward": min_reward is not None, "--no-redact": not redact}
+        _refuse({**of_conversations, **of_rows, **of_branches}, "preference pairs")
+    else:
+        _refuse(of_branches, f"--format {format}")
+    if format == BRANCHES:
+        from trace_flywheel.flow import branch_tree
+
+        branches = branch_tree.Request(
+            tuple(jobs),
+            out,
+            pairs=pairs,
+            any_request=pairs_any_request,
+            include_oracle=include_oracle,
+            min_reward=min_reward,
+            expected_rows=expected_rows,
+            pii=settings.redaction.pii if redact else None,
+            strict=strict,
+            goldens=settings.goldens.paths,
+            overlap=settings.goldens.overlap,
+            max_line_bytes=int(settings.ingest.max_line_mb * 1e6),
         )
+        counts = branch_tree.convert_branches(branches, warn)
+        print(f"Converted {counts.child_rows} row(s) from {counts.forks} fork(s) -> {out}")
+        if manifest is not None:
+            branch_tree.write_manifest(manifest, counts)
+            print(f"Stats: {manifest}")
+        return
     request = Request(
         paths=tuple(jobs),
         out=out,
@@ -127,15 +170,6 @@ def convert(
         print(f"Stats: {manifest}")
 
 
-def _group_keys(text: str) -> tuple[str, ...]:
-    from trace_flywheel.flow.convert_rollout import GROUP_KEYS
-
-    keys = tuple(part.strip() for part in text.split(","))
-    if len(set(keys)) != len(keys) or not set(keys) <= set(GROUP_KEYS):
-        raise typer.BadParameter(f"distinct names of {', '.join(GROUP_KEYS)}", param_hint="--group-by")
-    return keys
-
-
 def _kinds(name: str) -> tuple[str, ...]:
     from trace_flywheel.trainers.registry import layouts
 
@@ -144,7 +178,7 @@ def _kinds(name: str) -> tuple[str, ...]:
     return layouts()[name].KINDS
 
 
-def _refuse_for_pairs(given: dict[str, bool]) -> None:
+def _refuse(given: dict[str, bool], rows: str) -> None:
     for option, is_given in given.items():
         if is_given:
-            raise typer.BadParameter("does not go with preference pairs", param_hint=option)
+            raise typer.BadParameter(f"does not go with {rows}", param_hint=option)
