@@ -6,19 +6,30 @@ from trace_flywheel.trainers.registry import layout, layouts
 
 
 def test_the_layouts_by_name():
-    assert list(layouts()) == ["atraj-sft", "branch-tree", "messages", "prime-sft", "trl-dpo", "trl-sft"]
-    assert [value.KINDS for value in layouts().values()] == [
-        ("sft",),
-        ("sft", "pair", "rl"),
-        ("sft",),
-        ("pair",),
-        ("sft",),
-    ]
+    assert {name: value.KINDS for name, value in layouts().items()} == {
+        "adp": ("rl",),
+        "atif": ("rl",),
+        "atraj-sft": ("sft",),
+        "branch-tree": (),
+        "instruct": ("sft",),
+        "kto": ("kto",),
+        "messages": ("sft", "pair", "kto", "rl"),
+        "openai-ft": ("sft",),
+        "openenv-episodes": ("rl",),
+        "prime-sft": ("sft",),
+        "rl-prompts": ("rl",),
+        "skyrl-sft": ("sft",),
+        "trl-dpo": ("pair",),
+        "trl-sft": ("sft",),
+        "verifiers": ("rl",),
+        "verl-sft": ("sft",),
+    }
+    assert list(layouts()) == sorted(layouts())
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(KeyError, match="no layout 'kto'; known: atraj-sft, messages, prime-sft, trl-dpo, trl-sft"):
-        layout("kto")
+    with pytest.raises(KeyError, match="no layout 'nope'; known: adp, atif, atraj-sft"):
+        layout("nope")
 
 
 def test_a_kind_that_a_layout_does_not_hold(sft_row, pair):

@@ -3,7 +3,7 @@
 import math
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,7 +16,7 @@ def convert(
     jobs: Annotated[list[Path], typer.Argument(metavar="JOB...", help="Job folders, trials, or folders above them.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write; replaced only when it is complete.")],
     format: Annotated[
-        str, typer.Option("--format", help="prime-sft, trl-sft, trl-dpo, atraj-sft, messages.")
+        str, typer.Option("--format", help="The trainer's layout; an unknown name lists them all.")
     ] = "prime-sft",
     row_mode: Annotated[
         Literal["trial", "rollout", "exchange"],
@@ -83,7 +83,8 @@ def convert(
     if min_reward is not None and not math.isfinite(min_reward):
         raise typer.BadParameter("must be a finite number", param_hint="--min-reward")
     by = group_keys(group_by)
-    kinds = _kinds(format)
+    target = _layout(format)
+    pairs_only = target.KINDS == ("pair",)
     settings = load_settings()
     held_out = settings.goldens.model_copy(update={"paths": (*settings.goldens.paths, *(goldens or ()))})
     settings = settings.model_copy(update={"goldens": held_out})
@@ -103,7 +104,7 @@ def convert(
     }
     if format == BRANCHES:
         _refuse({**of_conversations, "--require-tool-calls": require_tool_calls}, "branched trials")
-    elif kinds == ("pair",):
+    elif pairs_only:
         of_rows = {"--min-reward": min_reward is not None, "--no-redact": not redact}
         _refuse({**of_conversations, **of_rows, **of_branches}, "preference pairs")
     else:
@@ -154,7 +155,7 @@ def convert(
         ),
         eps=settings.groups.eps,
     )
-    if kinds == ("pair",):
+    if pairs_only:
         from trace_flywheel.flow.convert_pairs import convert_pairs
 
         tally = convert_pairs(request, settings, workers, warn)
@@ -170,12 +171,12 @@ def convert(
         print(f"Stats: {manifest}")
 
 
-def _kinds(name: str) -> tuple[str, ...]:
+def _layout(name: str) -> Any:
     from trace_flywheel.trainers.registry import layouts
 
     if name not in layouts():
         raise typer.BadParameter(f"{name!r} is none of {', '.join(layouts())}", param_hint="--format")
-    return layouts()[name].KINDS
+    return layouts()[name]
 
 
 def _refuse(given: dict[str, bool], rows: str) -> None:

@@ -15,7 +15,8 @@ from typing import Any, BinaryIO, Literal
 import msgspec
 import orjson
 
-from trace_flywheel.flow.atomic import replaced
+from trace_flywheel.flow.containers import opened
+from trace_flywheel.flow.convert_distinct import distinct
 from trace_flywheel.flow.convert_manifest import Tally
 from trace_flywheel.flow.convert_plan import Piece, is_job, plan_of
 from trace_flywheel.flow.convert_rollout import (
@@ -105,6 +106,7 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
         plan = plan_of(selected_trials(request.selection), as_given=True)
     else:
         plan = plan_of(tuple(path for path in request.paths if path not in files))
+    target = layout(request.format)
     tally = Tally(request.format)
     choice = request.choice
     wants_calls = choice.row_mode == "exchange" or choice.helpers or choice.subagents
@@ -116,12 +118,13 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
         _goldens(request, plan.runs),
         request.overlap,
     )
-    with replaced(request.out) as file:
+    with opened(target, request.out) as file:
         problems = [outcome_of_drop(drop, base) for base, drop in plan.problems]
         for problem in problems:
             problem.is_rollout = False
         converted = chain(_converted_rows(files, job, tally), _converted(plan.pieces, job, workers))
         outcomes = _watched(chain(problems, converted), request.strict, warn)
+        outcomes = distinct(outcomes) if target.DISTINCT else outcomes
         if request.group_advantage is None:
             for outcome in outcomes:
                 file.writelines(row + b"\n" for row in outcome.rows)
@@ -190,7 +193,7 @@ def _outcome(read: Rollout | Drop, job: Job, target: Layout, base: str) -> Outco
 
 
 def check_output(request: Request) -> None:
-    if request.out.is_dir():
+    if request.out.is_dir() and layout(request.format).CONTAINER != "folder":
         raise FlywheelError(f"{request.out}: is a folder; give --out the name of a file")
     resolved = request.out.resolve()
     for path in request.paths:

@@ -12,6 +12,7 @@ import msgspec
 import orjson
 import pyarrow.parquet as pq
 
+from trace_flywheel.flow.containers import opened, rows_file
 from trace_flywheel.flow.publish import Row, written
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
@@ -24,6 +25,9 @@ from trace_flywheel.records.rows import KtoRow, PreferencePair, Provenance, RlRo
 from trace_flywheel.redaction.redact import Redactor
 from trace_flywheel.trainers.layout import Layout
 from trace_flywheel.trainers.registry import layouts
+
+DATA = {"jsonl": "data-00000.jsonl", "parquet": "data-00000.parquet", "folder": "episodes"}
+"""Name of the data by what the trainer opens."""
 
 
 class Exported(msgspec.Struct, frozen=True):
@@ -45,8 +49,10 @@ def export(version: Version, format: str, out: Path, redactor: Redactor) -> Expo
     refused: dict[str, str] = {}
     kept: list[int] = []
     with workplace(out.absolute().parent) as folder:
-        rows, size = 0, 0
-        with new_file(folder / "data-00000.jsonl") as stream:
+        rows = 0
+        data = folder / DATA[one.CONTAINER]
+        seen: set[bytes] = set()
+        with opened(one, data) as stream:
             for position, row in enumerate(rows_of_version(version)):
                 made = list(written(one, row))
                 fault = next((f for w in made for f in one.validate(w)), None)
@@ -55,10 +61,15 @@ def export(version: Version, format: str, out: Path, redactor: Redactor) -> Expo
                     refused[row.row_id] = fault
                     continue
                 kept.append(position)
-                for w in made:
-                    rows, size = rows + 1, size + stream.write(orjson.dumps(w) + b"\n")
+                for line in map(orjson.dumps, made):
+                    if one.DISTINCT and line in seen:
+                        continue
+                    seen |= {line} if one.DISTINCT else set()
+                    rows += 1
+                    stream.write(line + b"\n")
         write_table(folder / "provenance.parquet", pq.read_table(version.path / "provenance.parquet").take(kept))
-        file = {"path": "data-00000.jsonl", "rows": rows, "bytes": size}
+        data = rows_file(one, data)
+        file = {"path": data.relative_to(folder).as_posix(), "rows": rows, "bytes": data.stat().st_size}
         manifest = {**version.manifest, "layout": format, "files": [file], "refused": len(refused)}
         for name, text in (
             ("manifest.json", orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()),

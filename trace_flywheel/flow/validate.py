@@ -4,16 +4,17 @@ All faults are told, each with its line; a file is sound when there is none. Row
 digest each, for the duplicates.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import orjson
 
+from trace_flywheel.flow.containers import rows_file, table_lines
 from trace_flywheel.records.canonical import canonical_json, sha256_hex
 from trace_flywheel.records.errors import FlywheelError
-from trace_flywheel.sources.jsonl import Fault, read_lines
+from trace_flywheel.sources.jsonl import Fault, Line, read_lines
 from trace_flywheel.trainers.layout import Layout
 
 
@@ -33,12 +34,14 @@ class FileCheck:
         self.rows_with_calls = 0
 
     def __iter__(self) -> Iterator[LineFault]:
-        if not self.path.is_file():
-            raise FlywheelError(f"{self.path}: no such file; give a JSONL file of trainer rows")
-        path = self.path.resolve()
+        file = rows_file(self.layout, self.path)
+        if not file.is_file():
+            raise FlywheelError(f"{self.path}: no such file; give a {self.layout.CONTAINER} of trainer rows")
+        path = file.resolve()
         lines = read_lines(path, path.parent, self.max_line_bytes, strict_json)
+        rows: Iterable[Line | Fault] = table_lines(path) if self.layout.CONTAINER == "parquet" else lines
         seen: dict[str, int] = {}
-        for line in lines:
+        for line in rows:
             self.rows += 1
             if isinstance(line, Fault):
                 if line.line is None:
@@ -69,6 +72,9 @@ def has_calls(row: Any) -> bool:
     """Whether a message of the row, in any of a layout's lists, calls a tool."""
     if not isinstance(row, dict):
         return False
-    lists = (row.get(name) for name in ("messages", "prompt", "completion", "chosen", "rejected"))
+    lists = (row.get(name) for name in ("messages", "prompt", "completion", "chosen", "rejected", "steps", "content"))
     messages = (message for some in lists if isinstance(some, list) for message in some)
-    return any(isinstance(message, dict) and bool(message.get("tool_calls")) for message in messages)
+    return any(
+        isinstance(message, dict) and (bool(message.get("tool_calls")) or message.get("class_") == "api_action")
+        for message in messages
+    )

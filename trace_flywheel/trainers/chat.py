@@ -118,6 +118,17 @@ def supervised_turns(messages: Sequence[Message]) -> list[int]:
     ]
 
 
+def unmasked(messages: Sequence[Message]) -> Sequence[Message]:
+    """For a trainer that trains on every assistant turn: the messages up to the last one before the first masked
+    turn. Where nothing would be left the messages stay as they are, marks included, for `validate` to refuse."""
+    supervised = set(supervised_turns(messages))
+    turns = [i for i, message in enumerate(messages) if message.role == "assistant"]
+    first = next((n for n, i in enumerate(turns) if i not in supervised), None)
+    if not first:
+        return messages
+    return messages[: turns[first - 1] + 1]
+
+
 def without_mask(message: ChatMessage) -> ChatMessage:
     """The message for a layout that has no per-message flag."""
     return {key: value for key, value in message.items() if key != "train_on"}

@@ -7,9 +7,11 @@ tool results and user turns are part of it; a trainer that must not learn them n
 from collections.abc import Iterator
 from typing import Any
 
+from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.records.rows import KtoRow
 from trace_flywheel.trainers.chat import chat_messages, chat_tools, without_mask
-from trace_flywheel.trainers.layout import Layout, Row
+from trace_flywheel.trainers.episode import chat, task_turns
+from trace_flywheel.trainers.layout import Candidate, Layout, Row, dropped_nulls
 from trace_flywheel.trainers.rules import conversation_faults, is_empty_answer
 from trace_flywheel.trainers.schema import shape_faults
 
@@ -30,6 +32,21 @@ class Kto(Layout):
             "task_id": row.provenance.task_id,
             "row_id": row.row_id,
         }
+
+    def candidate_row(self, rollout: Rollout, candidate: Candidate, base: str) -> Row:
+        split = task_turns(candidate.messages)
+        messages = chat(candidate.messages)
+        return dropped_nulls(
+            {
+                "prompt": messages[:split],
+                "completion": messages[split:],
+                # an ungraded rollout has no label, which the validator refuses
+                "label": None if rollout.verdict is None else rollout.verdict == "pass",
+                "tools": chat_tools(candidate.tools),
+                "task_id": rollout.task_id,
+                "reward": rollout.reward,
+            }
+        )
 
     def validate(self, row: Any) -> Iterator[str]:
         shape = list(shape_faults("kto-row.v1", row))

@@ -37,6 +37,10 @@ class Layout:
     KINDS: ClassVar[tuple[Kind, ...]]
     LOSES: ClassVar[tuple[str, ...]]
     """What a canonical row holds and this layout does not."""
+    CONTAINER: ClassVar[Literal["jsonl", "parquet", "folder"]] = "jsonl"
+    """What the trainer opens: a file of lines, a table, or a folder with lines and metadata."""
+    DISTINCT: ClassVar[bool] = False
+    """Several rollouts give the same row, which is written once."""
 
     def sft_rows(self, row: SftRow) -> Iterator[Row]:
         """Rows of a dataset's SFT row: one, or one per supervised turn where the trainer knows no masks."""

@@ -88,6 +88,13 @@ def target_faults(messages: Sequence[Row], at: str = "messages") -> Iterator[str
             yield f"{at}[{position}]: the answer is empty"
 
 
+def mask_faults(messages: Sequence[Row], at: str = "messages") -> Iterator[str]:
+    """For a trainer without masks: no turn may be marked as one that is not trained on."""
+    for position, message in enumerate(messages):
+        if message.get("train_on") is False:
+            yield f"{at}[{position}]: a masked turn, which this trainer would train on"
+
+
 def is_empty_answer(message: Row) -> bool:
     """Whether an assistant turn says and calls nothing."""
     content = message.get("content")

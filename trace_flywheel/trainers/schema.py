@@ -57,5 +57,6 @@ def _words(rule: object, value: Any, message: str) -> str:
     if rule == "not":
         return "is not allowed in this layout"
     if rule == "anyOf":
-        return "needs " + " or ".join(key for option in value for key in option["required"])
+        needed = [key for option in value for key in option.get("required", ())]
+        return f"needs {' or '.join(needed)}" if needed else "fits none of the types allowed here"
     return f"breaks the rule {rule!r}"

@@ -1,0 +1,93 @@
+"""Tables and folders: they appear whole or not at all, and a row read back is the row written."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from trace_flywheel.cli.main import main
+from trace_flywheel.flow.containers import opened, table_lines
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.trainers.registry import layout
+
+VERL, OPENENV = layout("verl-sft"), layout("openenv-episodes")
+
+
+@pytest.fixture
+def job(tmp_path, benchflow_trial):
+    for name, reward in (("half-life__1", 1.0), ("half-life__2", 0.0)):
+        benchflow_trial(tmp_path / "job", name, reward=reward)
+    return tmp_path / "job"
+
+
+def converted(job, out, *flags):
+    return main(["convert", str(job), "--out", str(out), *flags])
+
+
+def test_a_table_of_rows_reads_back_as_written(job, tmp_path):
+    out = tmp_path / "rows.parquet"
+    assert converted(job, out, "--format", "verl-sft") == 0
+    rows = [line.value for line in table_lines(out)]
+    assert [row["task_id"] for row in rows] == ["half-life", "half-life"]
+    assert rows[0]["messages"][2]["tool_calls"][0]["function"]["arguments"] == '{"command":  "ls"}'
+    assert not [fault for row in rows for fault in VERL.validate(row)]
+    with opened(VERL, tmp_path / "again.parquet") as file:
+        file.writelines(json.dumps(row).encode() + b"\n" for row in rows)
+    assert pq.read_table(tmp_path / "again.parquet") == pq.read_table(out)
+
+
+def test_an_empty_table_has_its_columns(tmp_path):
+    with opened(VERL, tmp_path / "rows.parquet"):
+        pass
+    table = pq.read_table(tmp_path / "rows.parquet")
+    assert (table.num_rows, table.column_names[:2]) == (0, ["messages", "tools"])
+
+
+def test_validate_reads_tables(job, tmp_path, capsys):
+    out = tmp_path / "rows.parquet"
+    converted(job, out, "--format", "verl-sft")
+    capsys.readouterr()
+    assert main(["validate", str(out), "--format", "verl-sft", "--require-tool-calls"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 2
+    (tmp_path / "no.parquet").write_text("{}\n")
+    assert main(["validate", str(tmp_path / "no.parquet"), "--format", "verl-sft"]) == 1
+    assert "is no Parquet file" in capsys.readouterr().err
+
+
+def test_episodes_are_a_folder(job, tmp_path, capsys):
+    out = tmp_path / "episodes"
+    assert converted(job, out, "--format", "openenv-episodes") == 0
+    assert sorted(path.name for path in out.iterdir()) == ["metadata.json", "results.jsonl"]
+    assert json.loads((out / "metadata.json").read_text())["episodes"] == 2
+    assert main(["validate", str(out), "--format", "openenv-episodes"]) == 0
+    capsys.readouterr()
+    assert converted(job, out, "--format", "openenv-episodes") == 1
+    assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("target", "name"), [(VERL, "rows.parquet"), (OPENENV, "episodes")])
+def test_nothing_is_left_of_a_failure(tmp_path, target, name):
+    def fail():
+        with opened(target, tmp_path / name) as file:
+            file.write(b"{}\n")
+            raise FlywheelError("no")
+
+    with pytest.raises(FlywheelError):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_prompts_are_written_once(job, tmp_path):
+    out = tmp_path / "prompts.jsonl"
+    manifest = tmp_path / "manifest.json"
+    assert converted(job, out, "--format", "rl-prompts", "--manifest", str(manifest)) == 0
+    assert len(out.read_text().splitlines()) == 1
+    (drop,) = json.loads(manifest.read_text())["drops"]
+    assert (drop["stage"], drop["reason"]) == ("exact_duplicate", "exact_duplicate")
+    assert drop["evidence"]["rollout"].endswith("half-life__1")
+
+
+def test_kto_comes_from_rollouts_too(job, tmp_path):
+    out = tmp_path / "kto.jsonl"
+    assert converted(job, out, "--format", "kto") == 0
+    assert [json.loads(line)["label"] for line in out.read_text().splitlines()] == [True, False]

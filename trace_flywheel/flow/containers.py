@@ -1,0 +1,102 @@
+"""What a trainer opens, made from lines: a file of lines, a Parquet table, a folder with lines and metadata.
+
+Rows are always spooled as lines beside the output and take its name when the last one is there, or never. A table's
+types come from the layout's schema, never from the rows.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from trace_flywheel.flow.atomic import replaced
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.sources.jsonl import Line
+from trace_flywheel.trainers.layout import Layout
+
+BATCH = 1000
+"""Rows of one Parquet row group being built."""
+RESULTS = "results.jsonl"
+
+
+@contextmanager
+def opened(layout: Layout, out: Path) -> Iterator[BinaryIO]:
+    """A file to write the layout's lines to; `out` appears whole when the block ends well.
+
+    Raises `FlywheelError` where `out` cannot be what the layout makes.
+    """
+    if layout.CONTAINER == "jsonl":
+        with replaced(out) as file:
+            yield file
+        return
+    if layout.CONTAINER == "folder" and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FlywheelError(f"{out}: exists already; {layout.NAME} makes a folder, give --out a new name")
+    spool = out.with_name(f".{out.name}.{os.getpid()}.jsonl")
+    try:
+        with replaced(spool) as file:
+            yield file
+        if layout.CONTAINER == "parquet":
+            _table(layout, spool, out)
+        else:
+            _folder(layout, spool, out)
+    finally:
+        spool.unlink(missing_ok=True)
+
+
+def _table(layout: Layout, spool: Path, out: Path) -> None:
+    # tables are imported for the layouts that are one
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from trace_flywheel.flow.table_schemas import table_schema
+
+    schema = table_schema(layout.NAME)
+    with replaced(out) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer, spool.open("rb") as lines:
+        batch: list[dict[str, Any]] = []
+        for line in lines:
+            batch.append(orjson.loads(line))
+            if len(batch) == BATCH:
+                writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+                batch = []
+        writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+
+
+def _folder(layout: Layout, spool: Path, out: Path) -> None:
+    building = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    building.mkdir(parents=True)
+    try:
+        with spool.open("rb") as lines:
+            rows = sum(1 for _ in lines)
+        spool.rename(building / RESULTS)
+        metadata = {"layout": layout.NAME, "version": layout.VERSION, "episodes": rows, "results": RESULTS}
+        (building / "metadata.json").write_bytes(orjson.dumps(metadata, option=orjson.OPT_INDENT_2) + b"\n")
+        if out.is_dir():
+            out.rmdir()
+        building.rename(out)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def rows_file(layout: Layout, path: Path) -> Path:
+    """The file of a layout's rows: of a folder the one inside."""
+    return path / RESULTS if layout.CONTAINER == "folder" and path.is_dir() else path
+
+
+def table_lines(path: Path) -> Iterator[Line]:
+    """A table's rows as lines, streamed; their number is that of the row. `FlywheelError` for what is no table."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as table:
+            number = 0
+            for batch in table.iter_batches(BATCH):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield Line(number, {key: value for key, value in row.items() if value is not None})
+    except pa.ArrowInvalid as error:
+        raise FlywheelError(f"{path}: is no Parquet file ({str(error).splitlines()[0]})") from None

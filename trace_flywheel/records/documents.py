@@ -1,0 +1,132 @@
+"""Documents that are written for other programs, as types. Their schemas are generated from these."""
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class SignalMember(msgspec.Struct, omit_defaults=True):
+    """One rollout of a group. `rollout_dir` is its folder as the user would type it."""
+
+    rollout: str | None
+    rollout_dir: str
+    reward: float | None
+    advantage: float | None
+    excluded: str | None = None
+    """`retried`, `unscored` or `single_scored_rollout`."""
+
+
+class SignalGroup(msgspec.Struct, omit_defaults=True):
+    """A group's baseline: mean and sample standard deviation of its scored rollouts."""
+
+    id: str
+    by: list[str]
+    key: dict[str, str | None]
+    normalisation: str
+    formula: str
+    rollouts: int
+    scored: int
+    mean: float | None
+    std: float | None
+    std_ddof: Literal[1]
+    eps: float
+    members: list[SignalMember]
+    withheld: str | None = None
+    """Why no member has an advantage."""
+
+
+class TrainingSignal(msgspec.Struct):
+    """The advantages of one selection of rollouts, before any filter on reward."""
+
+    reward_vector: bool
+    group_advantage: str
+    group_by: list[str]
+    std_ddof: Literal[1]
+    eps: float
+    groups: list[SignalGroup]
+
+
+class ConvertCounts(msgspec.Struct, rename={"entered": "in"}):
+    entered: int
+    converted: int
+    dropped: int
+
+
+class ConvertDrop(msgspec.Struct):
+    """A rollout, or one of its conversations, that gave no row."""
+
+    rollout: str
+    run_id: str | None
+    trace_id: str | None
+    stage: str
+    reason: str
+    evidence: dict[str, Any] = {}
+    exchange_index: int | None = None
+
+
+class ConvertInput(msgspec.Struct):
+    path: str
+    sha256: str
+    rows: int
+
+
+class ConvertManifest(msgspec.Struct):
+    """What one `convert` did: every rollout is converted or named among the drops."""
+
+    manifest_version: Literal[1]
+    format: str
+    version: str
+    settings: dict[str, Any]
+    rollouts: ConvertCounts
+    rollouts_seen: int
+    exchanges_seen: int
+    rows_written: int
+    rows_with_tool_calls: int
+    sources: list[str]
+    inputs: list[ConvertInput]
+    drops: list[ConvertDrop]
+    redactions: dict[str, int]
+    training_signal: TrainingSignal | None = None
+
+
+class RefreshRuns(msgspec.Struct):
+    found: int
+    ingested: int
+    unchanged: int
+    quarantined: int
+
+
+class RefreshDataset(msgspec.Struct):
+    version: str
+    rows: int
+    path: str
+
+
+class RefreshLedger(msgspec.Struct, rename={"entered": "in"}):
+    """`in` equals `kept` and the sum of `dropped`, by stage and reason."""
+
+    entered: int
+    kept: int
+    dropped: dict[str, dict[str, int]]
+
+
+class Refresh(msgspec.Struct):
+    """What `flywheel refresh --json` prints."""
+
+    runs: RefreshRuns
+    datasets: dict[str, RefreshDataset]
+    ledger: dict[str, RefreshLedger]
+
+
+class Fate(msgspec.Struct):
+    """One line of `fates.parquet`: what became of a rollout in a dataset."""
+
+    run_id: str
+    trace_id: str | None
+    task_id: str | None
+    kept: bool
+    row_ids: list[str]
+    stage: str | None
+    reason: str | None
+    evidence: str | None
+    """JSON text that names what decided."""

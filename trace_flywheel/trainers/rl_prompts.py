@@ -1,0 +1,39 @@
+"""rl-prompts: the tasks alone, once each, with the name of what judges an answer. No model's answer is stored."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trace_flywheel.trainers.chat import chat_tools
+from trace_flywheel.trainers.episode import Episode, EpisodeLayout, chat, task_turns
+from trace_flywheel.trainers.layout import Row
+from trace_flywheel.trainers.schema import shape_faults
+
+
+class RlPrompts(EpisodeLayout):
+    NAME = "rl-prompts"
+    VERSION = 1
+    DISTINCT = True
+    LOSES = ("every answer", "rewards", "token ids and logprobs")
+
+    def episode_row(self, episode: Episode) -> Row:
+        version = f"@{episode.grader_version}" if episode.grader_version else ""
+        return {
+            "prompt": chat(episode.messages[: task_turns(episode.messages)]),
+            "answer": None,
+            "verifier": f"{episode.grader}{version}" if episode.grader else None,
+            "task_id": episode.task_id,
+            "tools": chat_tools(episode.tools),
+        }
+
+    def validate(self, row: Any) -> Iterator[str]:
+        shape = list(shape_faults("rl-prompt-row.v1", row))
+        yield from shape
+        if not shape:
+            yield from (
+                f"prompt[{i}]: a {message['role']} message; the prompt ends before the model's first turn"
+                for i, message in enumerate(row["prompt"])
+                if message["role"] not in ("system", "user")
+            )
+
+
+LAYOUT = RlPrompts()
