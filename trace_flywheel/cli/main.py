@@ -32,6 +32,7 @@ COMMANDS = {
     "export": "A dataset version in a trainer's layout.",
     "ledger": "The funnel of a dataset: in, kept, dropped by stage and reason.",
     "why": "One rollout's fate in every dataset, with the evidence.",
+    "withdraw": "Take a grader's, a run's or a trace's rollouts out of the datasets; the rows are shown first.",
     "doctor": "Environment, lake, schemas, what is off and how to mend it.",
 }
 

@@ -5,6 +5,7 @@ Each kind of dataset is a paragraph of calls in the order of the stages. A stage
 dropped. Statistics of groups are frozen before any filter.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,10 +22,12 @@ from trace_flywheel.curation.preference import PairSet, build_pairs, unfit
 from trace_flywheel.curation.quality import quality_drops
 from trace_flywheel.curation.same_rollout import conflicting_ids, same_rollout
 from trace_flywheel.curation.selection import task_cap, top_fraction
+from trace_flywheel.curation.withdrawal import withdrawn
 from trace_flywheel.flow.corpora import Corpora
 from trace_flywheel.flow.frame import Index
 from trace_flywheel.records.canonical import canonical_json
 from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.records.grading import Withdrawal
 from trace_flywheel.settings import Recipe, Settings
 
 Kind = Literal["sft", "pair", "kto", "rl"]
@@ -83,14 +86,20 @@ class Curated:
     warnings: tuple[str, ...] = ()
 
 
-def attempts(index: Index, settings: Settings) -> Attempts:
-    """Each attempt once, conflicting ones never; group statistics over what is left."""
+def attempts(index: Index, settings: Settings, withdrawals: Sequence[Withdrawal] = ()) -> Attempts:
+    """Each attempt once, withdrawn and conflicting ones never; group statistics over what is left."""
     funnel = Funnel(len(index.frame))
+    funnel.take(withdrawn(index.frame, withdrawals))
     conflicting = conflicting_ids(index.frame)
+    conflicting = conflicting[funnel.alive[conflicting["row"].to_numpy(dtype=np.int64)]]
     funnel.take(conflicting)
     funnel.take(same_rollout(index.frame, funnel.alive))
     lost = pd.DataFrame(
-        [{n: getattr(d, n) for n in ("task_id", "agent", "model", "job")} for d in index.lost],
+        [
+            {n: getattr(d, n) for n in ("task_id", "agent", "model", "job")}
+            for d in index.lost
+            if not _gone(d, withdrawals)
+        ],
         columns=["task_id", "agent", "model", "job"],
         dtype=object,
     )
@@ -99,6 +108,11 @@ def attempts(index: Index, settings: Settings) -> Attempts:
     lost = pd.concat([lost, unreadable], ignore_index=True) if len(unreadable) else lost
     groups = group_table(index.frame, funnel.alive, settings.groups, lost)
     return Attempts(funnel.drops, funnel.alive.copy(), groups)
+
+
+def _gone(drop: Drop, withdrawals: Sequence[Withdrawal]) -> bool:
+    """Whether a rollout that could not be read was withdrawn with its run or by its id."""
+    return any(w.grader is None and w.covers(drop.run_id or "", drop.trace_id or "", None, None) for w in withdrawals)
 
 
 def of_recipe(index: Index, common: Attempts, recipe: Recipe) -> tuple[Index, Attempts]:

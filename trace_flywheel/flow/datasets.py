@@ -8,7 +8,7 @@ An asset whose inputs have not changed is left alone. One whose inputs changed b
 only its ledger in the lake is new.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -35,8 +35,10 @@ from trace_flywheel.lake.card import card
 from trace_flywheel.lake.files import replace_text
 from trace_flywheel.lake.ledger import Ledger, fates_table, ledger_of
 from trace_flywheel.lake.store import Lake, LakeError, Sidecar
+from trace_flywheel.lake.withdrawn import in_force
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Stage
+from trace_flywheel.records.grading import Withdrawal
 from trace_flywheel.redaction.redact import redactor, ruleset_digest
 from trace_flywheel.settings import Settings
 
@@ -55,7 +57,6 @@ CODE = 1
 Kind = Literal["sft", "pair", "kto", "rl", "mix"]
 OF_RECIPES: tuple[Kind, ...] = ("sft", "pair", "mix")
 """Kinds that a recipe gives; the others exist once."""
-Decide = Callable[[Index, Attempts, Settings], Curated]
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -75,8 +76,12 @@ class Made(msgspec.Struct, frozen=True):
 class Curation:
     """The state of one pass over the lake: what several assets need is worked out once, and only when one does."""
 
-    def __init__(self, lake: Lake, settings: Settings, inputs: SideInputs) -> None:
+    def __init__(
+        self, lake: Lake, settings: Settings, inputs: SideInputs, withdrawals: tuple[Withdrawal, ...] | None = None
+    ) -> None:
+        """`withdrawals`: other ones than those in force, to see what they would change."""
         self.lake, self.settings, self.inputs = lake, settings, inputs
+        self.withdrawals = in_force(lake) if withdrawals is None else withdrawals
 
     @cached_property
     def runs(self) -> tuple[Sidecar, ...]:
@@ -88,7 +93,7 @@ class Curation:
 
     @cached_property
     def attempts(self) -> Attempts:
-        return curate.attempts(self.index, self.settings)
+        return curate.attempts(self.index, self.settings, self.withdrawals)
 
     @cached_property
     def holdout(self) -> Holdout:
@@ -107,6 +112,7 @@ class Curation:
         """Of all that the assets over all runs depend on, settings apart."""
         rules = ruleset_digest(self.settings.redaction.pii)
         inputs = [self.inputs.goldens_digest, self.inputs.grades_digest, self.corpora_digest]
+        inputs += [[w.what, w.reason] for w in self.withdrawals]
         return content_id([CODE, digest_of(self.runs), rules, inputs])
 
 
@@ -117,16 +123,16 @@ def name_of(kind: Kind, recipe: str | None = None) -> str:
 
 def published(lake: Lake, settings: Settings) -> tuple[Made, ...]:
     """The datasets of all recipes as they stand, with the ledgers of their newest curation."""
-    wanted = [name_of(kind, recipe) for kind, recipe in _all(settings)]
-    return tuple(made for name in wanted if (made := _standing(lake, name)) is not None)
+    wanted = [name_of(kind, recipe) for kind, recipe in every(settings)]
+    return tuple(made for name in wanted if (made := standing(lake, name)) is not None)
 
 
 def freshness(lake: Lake, settings: Settings, inputs: SideInputs) -> tuple[str, tuple[str, ...]]:
     """(digest of the present state, names of the assets that it would change). Looks at digests alone."""
     curation = Curation(lake, settings, inputs)
     wanted = {ADVANTAGES: _advantages_digest(curation), CLASSIFIER: _classifier_digest()}
-    for kind, recipe in _all(settings):
-        wanted[name_of(kind, recipe)] = _wanted(curation, kind, recipe)
+    for kind, recipe in every(settings):
+        wanted[name_of(kind, recipe)] = wanted_digest(curation, kind, recipe)
     stale = [name for name, digest in wanted.items() if (c := lake.current(name)) is None or c.inputs_digest != digest]
     return content_id(sorted(wanted.items())), tuple(stale)
 
@@ -182,39 +188,31 @@ def depth_classifier(curation: Curation) -> Made:
 
 def sft_dataset(curation: Curation, recipe: str | None = None) -> Made:
     """SFT rows; without a recipe also `needs_grading.jsonl`, what could not be ranked."""
-
-    def decide(index: Index, common: Attempts, settings: Settings) -> Curated:
-        curated = curate.sft(index, common, curation.holdout, curation.corpora, settings)
-        if recipe is None:
-            lines = [orjson.dumps(row, option=orjson.OPT_SORT_KEYS).decode() for row in curate.needs_grading(curated)]
-            replace_text(curation.lake.root / "needs_grading.jsonl", "".join(f"{line}\n" for line in lines))
-        return curated
-
-    return _dataset(curation, "sft", recipe, decide)
+    return _dataset(curation, "sft", recipe)
 
 
 def dpo_dataset(curation: Curation, recipe: str | None = None) -> Made:
     """Preference pairs."""
-    return _dataset(curation, "pair", recipe, lambda i, c, s: curate.pairs(i, c, curation.holdout, s))
+    return _dataset(curation, "pair", recipe)
 
 
 def kto_dataset(curation: Curation) -> Made:
     """Unpaired answers: what no preference pair uses."""
-    return _dataset(curation, "kto", None, lambda i, c, s: curate.kto(i, c, curation.holdout, s))
+    return _dataset(curation, "kto", None)
 
 
 def rl_dataset(curation: Curation) -> Made:
     """Rollouts with their advantages."""
-    return _dataset(curation, "rl", None, lambda i, c, s: curate.rl(i, c, curation.holdout, s))
+    return _dataset(curation, "rl", None)
 
 
 def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     """The rows of the SFT set at the target shares of depth."""
     lake, (settings, chosen_recipe) = curation.lake, recipe_settings(curation.settings, recipe)
-    name, digest = name_of("mix", recipe), _wanted(curation, "mix", recipe)
+    name, digest = name_of("mix", recipe), wanted_digest(curation, "mix", recipe)
     if (unchanged := _unchanged(lake, name, digest)) is not None:
         return unchanged
-    source = _standing(lake, name_of("sft", recipe))
+    source = standing(lake, name_of("sft", recipe))
     if source is None:
         raise LakeError(f"{name_of('sft', recipe)}: not made yet; the mix is made from it")
     version = dataset.read_version(source.path)
@@ -235,18 +233,31 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         manifest = manifest_of(curation.runs, curation.inputs, settings, "sft", digest, CODE, done, facts)
         hashed = hashed_settings(settings, chosen_recipe, layouts)
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
-    return _record(lake, made, fates, digest, facts)
+    return record(lake, made, fates, digest, facts)
 
 
-def _dataset(curation: Curation, kind: Literal["sft", "pair", "kto", "rl"], recipe: str | None, decide: Decide) -> Made:
-    lake, (settings, chosen) = curation.lake, recipe_settings(curation.settings, recipe)
-    name, digest = name_of(kind, recipe), _wanted(curation, kind, recipe)
-    if (unchanged := _unchanged(lake, name, digest)) is not None:
-        return unchanged
+def decided(curation: Curation, kind: curate.Kind, recipe: str | None) -> Curated:
+    """What a dataset would hold: every decision before publication."""
+    settings, chosen = recipe_settings(curation.settings, recipe)
     index, common = curation.index, curation.attempts
     if recipe is not None:
         index, common = curate.of_recipe(index, common, chosen)
-    curated = decide(index, common, settings)
+    if kind == "sft":
+        return curate.sft(index, common, curation.holdout, curation.corpora, settings)
+    decide = {"pair": curate.pairs, "kto": curate.kto, "rl": curate.rl}[kind]
+    return decide(index, common, curation.holdout, settings)
+
+
+def _dataset(curation: Curation, kind: curate.Kind, recipe: str | None) -> Made:
+    lake, (settings, chosen) = curation.lake, recipe_settings(curation.settings, recipe)
+    name, digest = name_of(kind, recipe), wanted_digest(curation, kind, recipe)
+    if (unchanged := _unchanged(lake, name, digest)) is not None:
+        return unchanged
+    curated = decided(curation, kind, recipe)
+    index = curated.index
+    if kind == "sft" and recipe is None:
+        lines = [orjson.dumps(row, option=orjson.OPT_SORT_KEYS).decode() for row in curate.needs_grading(curated)]
+        replace_text(lake.root / "needs_grading.jsonl", "".join(f"{line}\n" for line in lines))
     layouts = layouts_for(kind, settings.layouts)
     with dataset.draft(lake.home, name, [one.NAME for one in layouts]) as draft:
         finisher = Finisher(layouts, redactor(settings.redaction.pii), curation.holdout)
@@ -259,7 +270,7 @@ def _dataset(curation: Curation, kind: Literal["sft", "pair", "kto", "rl"], reci
         manifest = manifest_of(index.runs, curation.inputs, settings, kind, digest, CODE, done, facts, warnings)
         hashed = hashed_settings(settings, chosen, layouts)
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
-    return _record(lake, made, fates, digest, facts)
+    return record(lake, made, fates, digest, facts)
 
 
 def _rows_named(
@@ -276,7 +287,8 @@ def _rows_named(
             yield (row,), made
 
 
-def _all(settings: Settings) -> Iterator[tuple[Kind, str | None]]:
+def every(settings: Settings) -> Iterator[tuple[Kind, str | None]]:
+    """(kind, recipe) of all datasets, a mix after the SFT set that it is made from."""
     kinds: tuple[Kind, ...] = ("sft", "pair", "kto", "rl", "mix")
     yield from ((kind, None) for kind in kinds)
     yield from ((kind, recipe) for recipe in sorted(settings.datasets) for kind in OF_RECIPES)
@@ -290,7 +302,7 @@ def _classifier_digest() -> str:
     return content_id([CODE, FEATURES_VERSION, training_set_hash(seed_set())])
 
 
-def _wanted(curation: Curation, kind: Kind, recipe: str | None) -> str:
+def wanted_digest(curation: Curation, kind: Kind, recipe: str | None) -> str:
     """Digest of all that a dataset depends on."""
     settings, chosen = recipe_settings(curation.settings, recipe)
     if kind != "mix":
@@ -302,11 +314,11 @@ def _wanted(curation: Curation, kind: Kind, recipe: str | None) -> str:
 
 
 def _unchanged(lake: Lake, name: str, digest: str) -> Made | None:
-    made = _standing(lake, name)
+    made = standing(lake, name)
     return made if made is not None and made.inputs_digest == digest else None
 
 
-def _standing(lake: Lake, name: str) -> Made | None:
+def standing(lake: Lake, name: str) -> Made | None:
     """A dataset as its newest publication left it; None where it or its folder is not there."""
     current = lake.current(name)
     if current is None:
@@ -320,7 +332,7 @@ def _standing(lake: Lake, name: str) -> Made | None:
     return Made(name, "unchanged", current.inputs_digest, version, rows, path, ledger, counts["facts"])
 
 
-def _record(lake: Lake, version: dataset.Version, fates: pa.Table, digest: str, facts: dict[str, Any]) -> Made:
+def record(lake: Lake, version: dataset.Version, fates: pa.Table, digest: str, facts: dict[str, Any]) -> Made:
     """Put the ledger of a publication into the lake."""
     ledger = ledger_of(fates)
     counts = {**ledger.as_json(), "version": version.version, "rows": version.rows, "facts": facts}

@@ -1,7 +1,10 @@
-"""Grades that come after the run: verdicts and judge scores from files, addressed by trace (and run).
+"""What is said of rollouts after their run: verdicts, judge scores and withdrawals, addressed by trace (and run).
 
 Where a trace id stands in several runs an entry must name its run: by its run id, or by its folder's name.
 """
+
+from typing import Literal
+from urllib.parse import unquote
 
 import msgspec
 
@@ -31,3 +34,30 @@ class JudgeEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     run_id: str | None = None
     path: str = ""
     line: int = 0
+
+
+class Withdrawal(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Rollouts that no later dataset may use: all of a grader (and version), of a run, or of one trace."""
+
+    reason: str
+    mode: Literal["recompute", "excise"] = "recompute"
+    grader: str | None = None
+    grader_version: str | None = None
+    """None: every version of it."""
+    run: str | None = None
+    """A run id, or its last component."""
+    trace: str | None = None
+
+    @property
+    def what(self) -> str:
+        if self.grader is not None:
+            return f"grader {self.grader}" + (f"@{self.grader_version}" if self.grader_version else "")
+        return f"run {self.run}" if self.run is not None else f"trace {self.trace}"
+
+    def covers(self, run_id: str, trace_id: str, grader: str | None, version: str | None) -> bool:
+        """Whether it is about this rollout, graded so."""
+        if self.grader is not None:
+            return grader == self.grader and self.grader_version in (None, version)
+        if self.run is not None:
+            return self.run in (run_id, unquote(run_id.rsplit("/", 1)[-1]))
+        return trace_id == self.trace

@@ -1,0 +1,133 @@
+"""Withdrawals: the rows are told first, then gone as if never there; an undo brings the same bytes back."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.flow.conftest import Flow, group, trace
+from trace_flywheel.cli.main import main
+from trace_flywheel.flow.datasets import Made
+from trace_flywheel.lake.dataset import find_version, provenance
+from trace_flywheel.lake.withdrawn import in_force
+from trace_flywheel.records.grading import Withdrawal
+
+MakeFlow = Callable[..., Flow]
+
+
+def withdraw(one: Flow, *words: str) -> int:
+    return main(["withdraw", *words, "--reason", "bad", "--home", str(one.settings.home)])
+
+
+def traces(one: Flow, name: str) -> set[tuple[str, ...]]:
+    return {p.trace_ids for p in provenance(find_version(one.settings.home, name))}
+
+
+def fate(one: Flow, name: str, trace_id: str) -> dict[str, Any]:
+    (found,) = [f for f in one.lake.table(name, "fates").to_pylist() if f["trace_id"] == trace_id]
+    return dict(found)
+
+
+def balanced(made: dict[str, Made]) -> bool:
+    ledgers = [m.ledger for m in made.values()]
+    return all(m.entered == m.kept + sum(n for r in m.dropped.values() for n in r.values()) for m in ledgers)
+
+
+@pytest.fixture
+def one(flow: MakeFlow, monkeypatch: pytest.MonkeyPatch) -> Flow:
+    other = [trace(f"b-{i}", "b", r, 30 + i, grader="judge") for i, r in enumerate((1.0, 0.8, 0.1, 0.0))]
+    made = flow({"r1": group("a", (1.0, 0.9, 0.2, 0.0), 1), "r2": other})
+    monkeypatch.setenv("FLYWHEEL_ROOTS", json.dumps([str(made.root)]))
+    made.run()
+    return made
+
+
+def test_a_dry_run_tells_the_rows_and_changes_nothing(one: Flow, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {p: p.stat().st_mtime_ns for p in one.settings.home.rglob("*")}
+    assert withdraw(one, "--trace", "a-0", "--dry-run", "--json") == 0
+    told = {d["name"]: d for d in json.loads(capsys.readouterr().out)["datasets"]}
+    assert told["sft_dataset"]["lost"] == ["data/runs/r1/a-0"]
+    assert told["sft_dataset"]["gained"] == ["data/runs/r1/a-1"]
+    assert told["dpo_dataset"]["lost"] == ["data/runs/r1/a-0 > data/runs/r1/a-3"]
+    assert told["dpo_dataset"]["gained"] == []  # three scored members are no group
+    assert {p: p.stat().st_mtime_ns for p in one.settings.home.rglob("*")} == before
+
+
+def test_recompute_is_as_if_the_rollouts_had_never_been(one: Flow, flow: MakeFlow) -> None:
+    assert withdraw(one, "--grader", "judge") == 0
+    made = one.run()
+    assert balanced(made)
+    assert {t[0][0] for name in ("sft_dataset", "rl_dataset", "kto_dataset") for t in traces(one, name)} == {"a"}
+    assert fate(one, "rl_dataset", "b-0")["reason"] == "withdrawn"
+    assert json.loads(fate(one, "rl_dataset", "b-0")["evidence"]) == {"withdrawn": "grader judge", "reason": "bad"}
+    never = flow({"r1": group("a", (1.0, 0.9, 0.2, 0.0), 1)}, at="never/data", name="never")
+    for name, version in never.run().items():
+        if "dataset" in name:
+            assert made[name].version == version.version
+
+
+def test_a_grader_s_other_version_stays(one: Flow) -> None:
+    assert withdraw(one, "--grader", "exact@2") == 0
+    assert withdraw(one, "--grader", "judge@1") == 0
+    made = one.run()
+    assert fate(one, "sft_dataset", "a-0")["kept"]
+    assert made["sft_dataset"].ledger.dropped["convertible"] == {"withdrawn": 4}
+
+
+def test_an_undo_brings_the_same_version_back(one: Flow) -> None:
+    before = {name: find_version(one.settings.home, name).version for name in ("sft_dataset", "dpo_dataset")}
+    assert withdraw(one, "--run", "r1") == 0
+    one.run()
+    assert traces(one, "dpo_dataset") == {("b-0", "b-3")}
+    assert withdraw(one, "--run", "r1", "--undo") == 0
+    assert in_force(one.lake) == ()
+    one.run()
+    assert {name: find_version(one.settings.home, name).version for name in before} == before
+    assert len((one.lake.root / "withdrawn.jsonl").read_text().splitlines()) == 2
+
+
+def test_excise_publishes_at_once_and_lets_nothing_take_the_place(one: Flow) -> None:
+    mean = {f["task_id"]: f for f in one.lake.table("grouped_advantages", "advantages").to_pylist()}["a"]["mean"]
+    assert withdraw(one, "--trace", "a-0", "--mode", "excise") == 0
+    assert traces(one, "sft_dataset") == {("b-0",)}
+    assert traces(one, "dpo_dataset") == {("b-0", "b-3")}
+    assert fate(one, "sft_dataset", "a-0")["reason"] == "withdrawn"
+    assert fate(one, "dpo_dataset", "a-0")["reason"] == "withdrawn"
+    lost = fate(one, "dpo_dataset", "a-3")
+    assert lost["reason"] == "not_selected_for_pair"
+    assert json.loads(lost["evidence"])["pair"] == "data/runs/r1/a-0 > data/runs/r1/a-3"
+    rl = find_version(one.settings.home, "rl_dataset")
+    first = json.loads((rl.path / "data-00000.jsonl").read_bytes().split(b"\n")[0])
+    assert first["group"]["mean"] == mean
+    version = find_version(one.settings.home, "sft_dataset").version
+    made = one.run()
+    assert balanced(made)
+    assert made["sft_dataset"].version == version  # a refresh without news leaves it
+
+
+def test_wrong_usage_and_what_is_not_there(one: Flow, capsys: pytest.CaptureFixture[str]) -> None:
+    assert withdraw(one) == 2
+    assert withdraw(one, "--run", "r1", "--trace", "a-0") == 2
+    assert withdraw(one, "--run", "r1", "--undo", "--mode", "excise") == 2
+    capsys.readouterr()
+    assert withdraw(one, "--run", "r1", "--undo") == 1
+    assert "run r1 is not withdrawn" in capsys.readouterr().err
+    assert not (one.lake.root / "withdrawn.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("entry", "covered"),
+    [
+        (Withdrawal("x", grader="g"), True),
+        (Withdrawal("x", grader="g", grader_version="1"), True),
+        (Withdrawal("x", grader="g", grader_version="2"), False),
+        (Withdrawal("x", run="root/jobs/r%201"), True),
+        (Withdrawal("x", run="r 1"), True),
+        (Withdrawal("x", run="jobs"), False),
+        (Withdrawal("x", trace="t"), True),
+        (Withdrawal("x", trace="u"), False),
+    ],
+)
+def test_what_a_withdrawal_covers(entry: Withdrawal, covered: bool) -> None:
+    assert entry.covers("root/jobs/r%201", "t", "g", "1") is covered
