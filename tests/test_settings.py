@@ -23,7 +23,7 @@ def test_defaults_are_the_documented_ones() -> None:
     assert (s.selection.keep_fraction, s.selection.max_per_task) == (0.25, 4)
     assert (s.pairs.rule, s.pairs.min_group, s.pairs.per_task, s.pairs.keep) == ("mu-2sigma", 4, 1, "all")
     assert s.mix.target == {"single": 0.3, "multi": 0.5, "comparison": 0.2}
-    assert s.layouts == ("messages", "prime-sft", "trl-sft", "trl-dpo")
+    assert s.layouts == ("messages", "prime-sft", "trl-sft", "trl-dpo", "kto")
     assert (s.redaction.pii, s.redaction.supervise_placeholders) == ("standard", "mask")
     assert s.home == Path(".flywheel")
     assert s.versions.keep == 10

@@ -94,6 +94,10 @@ class Pairs(Section):
 class Dedup(Section):
     threshold: float = Field(0.85, gt=0, le=1)
     """Jaccard of word 5-shingles from which two rows are near-duplicates; exact, not estimated."""
+    mode: Literal["cumulative", "delta"] = "cumulative"
+    """Each version whole, or only what the versions of the same dataset among `corpora` do not hold yet."""
+    alarm_share: float = Field(0.5, gt=0, le=1)
+    """Share of a task's rows (of four or more) lost to near-duplicates above which the card warns of a template."""
 
 
 class Redaction(Section):
@@ -170,7 +174,7 @@ class Settings(BaseSettings):
     grading: Grading = Grading()
     goldens: Goldens = Goldens()
     corpora: tuple[Path, ...] = ()
-    """Training data that exists already: rows near one of it are dropped."""
+    """Training data that exists already, JSONL, Parquet or `dataset:NAME@VERSION`: rows near one of it are dropped."""
     corrections: tuple[Path, ...] = ()
     """Files of corrections, one JSON object a line: `{trace_id, run_id?, content, corrected_by, turn?}`."""
     judge_scores: tuple[Path, ...] = ()
@@ -214,6 +218,8 @@ class Settings(BaseSettings):
 
 INPUT_FILES = ("corrections", "judge_scores")
 """Paths of files that are inputs: their content counts, not where they stand."""
+DATASET_CORPUS = "dataset:"
+"""How a corpus that is a published dataset version begins."""
 RECIPE_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 DEFAULT_RECIPE_NAMES = frozenset({"sft", "dpo", "kto", "rl", "balanced"})
 
@@ -248,6 +254,8 @@ class _TomlSource(PydanticBaseSettingsSource):
 def _absolute(value: Any, base: Path) -> Any:
     if isinstance(value, list):
         return [_absolute(v, base) for v in value]
+    if isinstance(value, str) and value.startswith(DATASET_CORPUS):
+        return value
     return str(base / value) if isinstance(value, str) else value
 
 

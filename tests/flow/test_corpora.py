@@ -4,10 +4,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.flow.conftest import Flow, Row, sentence, trace
+from tests.flow.conftest import Flow, Row, sentence, trace, write_runs
 from trace_flywheel.flow.corpora import corpora_digest, read_corpora
 from trace_flywheel.flow.datasets import sft_dataset
 from trace_flywheel.records.errors import FlywheelError
@@ -33,7 +34,7 @@ def corpus(folder: Path, *rows: object, name: str = "merged.jsonl") -> Path:
 )
 def test_every_shape_of_a_row_is_the_same_row(row: Row, tmp_path: Path) -> None:
     same = corpus(tmp_path, {"prompt": "Q?", "completion": "A."}, name="other.jsonl")
-    found, other = read_corpora([corpus(tmp_path, row)]), read_corpora([same])
+    found, other = read_corpora([corpus(tmp_path, row)], tmp_path), read_corpora([same], tmp_path)
     assert found.corpus is not None
     assert other.corpus is not None
     assert (found.rows, found.skipped) == (1, {})
@@ -71,4 +72,91 @@ def test_a_changed_corpus_makes_the_dataset_again(flow: MakeFlow, tmp_path: Path
 
 def test_a_missing_corpus_is_said_in_words(tmp_path: Path) -> None:
     with pytest.raises(FlywheelError, match=r"gone.jsonl: the corpus cannot be read .* correct `corpora`"):
-        corpora_digest([tmp_path / "gone.jsonl"])
+        corpora_digest([tmp_path / "gone.jsonl"], tmp_path)
+
+
+def test_a_table_is_read_like_its_lines(tmp_path: Path) -> None:
+    """Whatever a table makes of messages: structs with nulls for absent keys, or JSON text."""
+    call = {"id": "c", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "List."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "a b", "tool_call_id": "c"},
+        {"role": "assistant", "content": "Two."},
+    ]
+    tables = {"structs": [{"messages": messages}, {"messages": None}], "text": [{"messages": json.dumps(messages)}]}
+    expected = read_corpora([corpus(tmp_path, {"messages": messages})], tmp_path).corpus
+    assert expected is not None
+    for name, rows in tables.items():
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows), path)
+        found = read_corpora([path], tmp_path)
+        assert found.corpus is not None
+        assert list(found.corpus.exact_hashes) == list(expected.exact_hashes)
+        assert found.skipped == ({"structs.parquet": 1} if name == "structs" else {})
+
+
+def test_a_file_that_is_no_table_is_said_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    path.write_text("no")
+    with pytest.raises(FlywheelError, match=r"x.parquet: no Parquet file"):
+        read_corpora([path], tmp_path)
+
+
+def test_own_versions_count_only_in_a_delta(flow: MakeFlow) -> None:
+    old, new = trace("old", "a", 1.0, 1), trace("new", "b", 1.0, 20)
+    first = flow({"r1": [old]})
+    version = first.run()["sft_dataset"].version
+    known = [f"dataset:sft_dataset@{version}"]
+    write_runs(first.root, {"r2": [new]})
+    rows = {}
+    for mode in ("cumulative", "delta"):
+        one = Flow(first.root, first.settings.home, corpora=known, dedup={"mode": mode})
+        one.ingest()
+        made = sft_dataset(one.curation())
+        fates = {f["trace_id"]: f for f in one.lake.table("sft_dataset", "fates").to_pylist()}
+        rows[mode] = {trace_id: fate["reason"] for trace_id, fate in fates.items()}
+        manifest = json.loads((made.path / "manifest.json").read_text())
+        assert manifest["facts"]["corpora"] == known
+        assert sft_dataset(one.curation()).status == "unchanged"
+    assert rows == {
+        "cumulative": {"old": None, "new": None},
+        "delta": {"old": "corpus_exact_duplicate", "new": None},
+    }
+
+
+def test_a_version_of_another_dataset_counts_in_every_mode(flow: MakeFlow) -> None:
+    one = flow({"r1": [trace("t", "a", 1.0, 1)]}, datasets={"mine": {}})
+    version = one.run()["sft_dataset"].version
+    again = Flow(one.root, one.settings.home, datasets={"mine": {}}, corpora=[f"dataset:sft_dataset@{version}"])
+    assert sft_dataset(again.curation(), "mine").ledger.dropped == {"exact_duplicate": {"corpus_exact_duplicate": 1}}
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        ("dataset:sft_dataset", "names no version"),
+        ("dataset:sft_dataset@0000", "no version"),
+        ("dataset:x@1", "no dataset"),
+    ],
+)
+def test_a_version_that_is_not_there_is_said_in_words(address: str, text: str, flow: MakeFlow) -> None:
+    one = flow({"r1": [trace("t", "a", 1.0, 1)]})
+    one.run()
+    with pytest.raises(FlywheelError, match=text):
+        corpora_digest([Path(address)], one.settings.home)
+
+
+def test_a_task_that_duplicates_take_most_of_is_an_alarm(flow: MakeFlow) -> None:
+    words = sentence(1, 300).split()
+    rows = []
+    for i in range(5):
+        words[10 + 60 * i] = f"other{i}"
+        rows.append(trace(f"a-{i}", "a", 1.0, 1))
+        rows[-1]["messages"][1]["content"] = " ".join(words)
+    one = flow({"r1": [*rows, trace("b", "b", 1.0, 50)]}, selection={"keep_fraction": 1.0})
+    made = one.run()["sft_dataset"]
+    (warning,) = made.facts["warnings"]
+    assert warning.startswith("1 tasks lost more than 50% of their rows to near-duplicates, a the most (4 of 5)")
+    calm = flow({"r1": rows}, name="calm", selection={"keep_fraction": 1.0}, dedup={"alarm_share": 1.0})
+    assert calm.run()["sft_dataset"].facts["warnings"] == []

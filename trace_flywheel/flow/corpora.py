@@ -1,8 +1,8 @@
 """Training data that exists already, as what new rows are held against: exact hashes, sketches and shingles, no text.
 
-A corpus is a JSON Lines file of `messages` rows, of `prompt` with `completion` or `response`, or of `instruction` with
-`response` or `output`. A row that is none of these is counted, since a corpus that is silently half read lets
-duplicates through.
+A corpus is a JSON Lines or Parquet file, or a published version (`dataset:NAME@VERSION`): rows of `messages`, of
+`prompt` with `completion` or `response`, or of `instruction` with `response` or `output`. A row that is none of these
+is counted, since a corpus that is silently half read lets duplicates through.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,17 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from trace_flywheel.curation.dedup import Corpus
 from trace_flywheel.curation.message_hashes import exact_hash
 from trace_flywheel.curation.sketch import Spans, prompt_text, supervised_text
+from trace_flywheel.lake.dataset import Version, find_version, lines
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.message import Message, Tool
+from trace_flywheel.settings import DATASET_CORPUS
 from trace_flywheel.sources.jsonl import Fault, digest_of, read_lines
 from trace_flywheel.sources.wires.openai_chat import messages_of, tools_of
 from trace_flywheel.sources.wires.parts import WireError
 
 MAX_LINE_BYTES = 64_000_000
+BATCH_ROWS = 1_000
+Numbered = tuple[int, tuple[tuple[Message, ...], tuple[Tool, ...]] | None]
 PAIRS = (("prompt", "completion"), ("prompt", "response"), ("instruction", "response"), ("instruction", "output"))
 
 
@@ -32,10 +39,22 @@ class Corpora(msgspec.Struct, frozen=True):
     skipped: dict[str, int]
 
 
-def corpora_digest(paths: Sequence[Path]) -> tuple[str, ...]:
-    """`name@sha256` of every file, sorted. `FlywheelError` names a file that cannot be read."""
+def corpora_for(name: str, paths: Sequence[Path], mode: str) -> tuple[Path, ...]:
+    """The corpora that rows of the dataset `name` are held against: its own versions only in mode `delta`."""
+    own = f"{DATASET_CORPUS}{name}@"
+    return tuple(path for path in paths if mode == "delta" or not str(path).startswith(own))
+
+
+def corpora_digest(paths: Sequence[Path], home: Path) -> tuple[str, ...]:
+    """`name@sha256` of every file and `dataset:NAME@VERSION` of every version, sorted.
+
+    `FlywheelError` names a file that cannot be read, or a version that is not there.
+    """
     found = []
     for path in paths:
+        if (version := _version(path, home)) is not None:
+            found.append(f"{DATASET_CORPUS}{version.name}@{version.version}")
+            continue
         digest = digest_of(path, path.parent)
         if isinstance(digest, Fault):
             raise FlywheelError(
@@ -45,7 +64,21 @@ def corpora_digest(paths: Sequence[Path]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def read_corpora(paths: Sequence[Path]) -> Corpora:
+def _version(path: Path, home: Path) -> Version | None:
+    """The published version that a corpus names; None where it is a file."""
+    address = str(path)
+    if not address.startswith(DATASET_CORPUS):
+        return None
+    name, _, version = address.removeprefix(DATASET_CORPUS).partition("@")
+    if not version:
+        raise FlywheelError(
+            f"corpora: {address} names no version; `flywheel datasets {name}` lists them (the newest would change "
+            "with every refresh)"
+        )
+    return find_version(home, f"{name}@{version}")
+
+
+def read_corpora(paths: Sequence[Path], home: Path) -> Corpora:
     """Read every row once; only its hashes and shingles stay in memory."""
     names: list[str] = []
     hashes: list[str] = []
@@ -53,7 +86,8 @@ def read_corpora(paths: Sequence[Path]) -> Corpora:
     answers: list[str] = []
     skipped: dict[str, int] = {}
     for path in sorted(paths, key=lambda p: p.name):
-        for number, row in _rows(path):
+        version = _version(path, home)
+        for number, row in _rows(path) if version is None else _published(version):
             if row is None:
                 skipped[path.name] = skipped.get(path.name, 0) + 1
                 continue
@@ -67,9 +101,42 @@ def read_corpora(paths: Sequence[Path]) -> Corpora:
     return Corpora(Corpus(names, hashes, Spans.of_texts(prompts), Spans.of_texts(answers)), len(names), skipped)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, tuple[tuple[Message, ...], tuple[Tool, ...]] | None]]:
+def _published(version: Version) -> Iterator[Numbered]:
+    for number, line in enumerate(lines(version), 1):
+        yield number, _row(orjson.loads(line))
+
+
+def _rows(path: Path) -> Iterator[Numbered]:
+    if path.suffix == ".parquet":
+        yield from _parquet(path)
+        return
     for line in read_lines(path, path.parent, MAX_LINE_BYTES):
         yield (line.line or 0, None) if isinstance(line, Fault) else (line.number, _row(line.value))
+
+
+def _parquet(path: Path) -> Iterator[Numbered]:
+    """Rows of a table; columns of JSON text are read as what they spell, absent ones as if they were not there."""
+    number = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(BATCH_ROWS):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield number, _row({name: _plain(value) for name, value in row.items() if value is not None})
+    except pa.ArrowInvalid as error:
+        raise FlywheelError(f"{path}: no Parquet file ({error}); correct `corpora` in the settings") from None
+
+
+def _plain(value: Any) -> Any:
+    """A cell without the nulls that a table's struct fills in; JSON text of a list is that list."""
+    if isinstance(value, str) and value[:1] == "[":
+        try:
+            return orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return value
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items() if item is not None}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _row(value: Any) -> tuple[tuple[Message, ...], tuple[Tool, ...]] | None:

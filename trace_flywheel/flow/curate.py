@@ -37,6 +37,10 @@ MOSTLY_HELD_OUT = 0.5
 """Share of held-out rollouts above which the collection itself is suspect."""
 
 
+ALARM_ROWS = 4
+"""Rows of a task below which a share says nothing."""
+
+
 class Funnel:
     """Rows on their way: who is still in, and for those who are not the one drop that ended it."""
 
@@ -143,9 +147,11 @@ def sft(index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, sett
     selected = top_fraction(frame, funnel.alive, settings.selection, settings.seed)
     funnel.take(selected.drops)
     spans, threshold = (index.prompt, index.supervised), settings.dedup.threshold
+    before = funnel.alive.copy()
     funnel.take(dedup.near_duplicates(frame, funnel.alive, rank, *spans, threshold))
     if corpus is not None:
         funnel.take(dedup.corpus_near_duplicates(frame, funnel.alive, *spans, corpus, threshold))
+    warnings += _templates(frame, before, funnel.alive, settings.dedup.alarm_share)
     funnel.take(task_cap(frame, funnel.alive, settings.selection.max_per_task, settings.seed))
     marked = int((accepted_ungraded(frame, ungraded) & funnel.alive).sum())
     lowest = selected.thresholds.groupby("task_id")["threshold"].min()
@@ -160,6 +166,21 @@ def sft(index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, sett
     if marked:
         warnings.append(f"{marked} rows were graded by nobody; their sources are set to `ungraded = accept`.")
     return Curated("sft", index, np.flatnonzero(funnel.alive), funnel.drops, facts=facts, warnings=tuple(warnings))
+
+
+def _templates(frame: pd.DataFrame, before: np.ndarray, after: np.ndarray, share: float) -> list[str]:
+    """A warning where near-duplicate removal took most of a task: its prompts may be one template."""
+    tasks = frame.loc[before, "task_id"].value_counts()
+    left = frame.loc[after, "task_id"].value_counts().reindex(tasks.index, fill_value=0)
+    lost = pd.DataFrame({"of": tasks, "lost": tasks - left})
+    lost = lost[(lost["of"] >= ALARM_ROWS) & (lost["lost"] > share * lost["of"])].sort_index()
+    if lost.empty:
+        return []
+    worst = lost.sort_values("lost", ascending=False, kind="stable").iloc[0]
+    return [
+        f"{len(lost)} tasks lost more than {share:.0%} of their rows to near-duplicates, {worst.name} the most "
+        f"({worst['lost']} of {worst['of']}): look whether a template makes different rows alike."
+    ]
 
 
 def pairs(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> Curated:

@@ -23,7 +23,7 @@ from trace_flywheel.curation.depth import DepthModel, seed_set, train, training_
 from trace_flywheel.curation.depth_features import FEATURES_VERSION
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import curate
-from trace_flywheel.flow.corpora import Corpora, corpora_digest, read_corpora
+from trace_flywheel.flow.corpora import Corpora, corpora_digest, corpora_for, read_corpora
 from trace_flywheel.flow.curate import Attempts, Curated
 from trace_flywheel.flow.frame import Index, agreeing, digest_of, graded, load_index
 from trace_flywheel.flow.inputs import SideInputs
@@ -81,6 +81,7 @@ class Curation:
     ) -> None:
         """`withdrawals`: other ones than those in force, to see what they would change."""
         self.lake, self.settings, self.inputs = lake, settings, inputs
+        self._corpora: dict[tuple[Path, ...], Corpora] = {}
         self.withdrawals = in_force(lake) if withdrawals is None else withdrawals
 
     @cached_property
@@ -99,13 +100,16 @@ class Curation:
     def holdout(self) -> Holdout:
         return Holdout(self.inputs.goldens, self.settings.goldens.overlap)
 
-    @cached_property
-    def corpora(self) -> Corpora:
-        return read_corpora(self.settings.corpora)
+    def corpora(self, name: str) -> Corpora:
+        """What rows of this dataset are held against; read once for all that share it."""
+        paths = corpora_for(name, self.settings.corpora, self.settings.dedup.mode)
+        if paths not in self._corpora:
+            self._corpora[paths] = read_corpora(paths, self.lake.home)
+        return self._corpora[paths]
 
     @cached_property
     def corpora_digest(self) -> tuple[str, ...]:
-        return corpora_digest(self.settings.corpora)
+        return corpora_digest(self.settings.corpora, self.lake.home)
 
     @cached_property
     def inputs_digest(self) -> str:
@@ -243,7 +247,7 @@ def decided(curation: Curation, kind: curate.Kind, recipe: str | None) -> Curate
     if recipe is not None:
         index, common = curate.of_recipe(index, common, chosen)
     if kind == "sft":
-        return curate.sft(index, common, curation.holdout, curation.corpora, settings)
+        return curate.sft(index, common, curation.holdout, curation.corpora(name_of(kind, recipe)), settings)
     decide = {"pair": curate.pairs, "kto": curate.kto, "rl": curate.rl}[kind]
     return decide(index, common, curation.holdout, settings)
 

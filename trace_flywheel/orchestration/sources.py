@@ -21,10 +21,10 @@ job_folders = dg.AssetSpec(
 
 
 def _digest(paths: Iterable[Path]) -> dg.DataVersion:
-    """Of the files' bytes in the order of their paths; a missing file counts as empty."""
+    """Of the files' bytes in the order of their paths; what is no file (a published version) counts by its name."""
     digest = hashlib.sha256()
     for path in sorted(paths):
-        digest.update(path.read_bytes() if path.is_file() else b"")
+        digest.update(path.read_bytes() if path.is_file() else path.name.encode())
     return dg.DataVersion(digest.hexdigest()[:16])
 
 
