@@ -69,6 +69,8 @@ class Groups(Section):
     """Added to the standard deviation; BenchFlow's and TRL's value."""
     unscored: Literal["withhold", "exclude"] = "withhold"
     """A member without a score withholds the group's advantages, or is left out of them."""
+    max_policy_age: float | None = Field(None, ge=0)
+    """Days between the last finish of a rollout's policy and the newest of all, above which RL leaves it out."""
 
 
 class Selection(Section):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.curation.index_frames import everyone, index_frame
-from trace_flywheel.curation.advantages import advantages, group_table, mean_and_std
+from tests.curation.index_frames import everyone, fates, index_frame
+from trace_flywheel.curation.advantages import advantages, group_table, mean_and_std, stale_policies
 from trace_flywheel.settings import Groups
 
 NOTHING_LOST = pd.DataFrame({"task_id": [], "agent": [], "model": [], "job": []}, dtype=object)
@@ -199,3 +199,23 @@ def test_a_million_rollouts_take_seconds():
     got = group_table(frame, everyone(frame), Groups(), NOTHING_LOST)
     assert time.perf_counter() - start < 20
     assert got["advantage"].notna().all()
+
+
+def test_policies_that_are_too_old_are_stale():
+    frame = index_frame(
+        {"trace_id": "new", "policy_version": "2", "finished_at": "2025-03-11T00:00:00Z"},
+        {"trace_id": "old", "policy_version": "1", "finished_at": "2025-03-01T00:00:00Z"},
+        {"trace_id": "older", "policy_version": "1", "finished_at": "2025-02-01T00:00:00Z"},
+        {"trace_id": "none", "finished_at": "2025-03-05T00:00:00Z"},
+        {"trace_id": "timeless", "policy_version": "0"},
+    )
+
+    def stale(days):
+        return fates(frame, stale_policies(frame, everyone(frame), days))
+
+    assert stale(None) == {}
+    assert stale(10) == {}
+    assert stale(9.5) == {"old": "groups/stale_policy", "older": "groups/stale_policy"}
+    assert set(stale(5)) == {"old", "older", "none"}
+    found = stale_policies(frame, everyone(frame), 9.5)["evidence"].tolist()
+    assert json.loads(found[0]) == {"policy_version": "1", "age_days": 10.0, "max_policy_age": 9.5}

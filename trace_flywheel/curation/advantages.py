@@ -18,6 +18,8 @@ import numpy as np
 import pandas as pd
 
 from trace_flywheel.curation.comparable import COMPARABLE, codes, finite_reward, scored
+from trace_flywheel.curation.decisions import drops
+from trace_flywheel.records.fate import Stage
 from trace_flywheel.settings import Groups
 
 Normalisation = Literal["grpo", "loo"]
@@ -128,6 +130,23 @@ def group_table(frame: pd.DataFrame, members: np.ndarray, groups: Groups, lost: 
             "eps": groups.eps,
         }
     )
+
+
+def stale_policies(frame: pd.DataFrame, alive: np.ndarray, max_age: float | None) -> pd.DataFrame:
+    """Drops of alive rollouts whose policy last finished more than `max_age` days before the newest of all finishes.
+
+    A rollout without a policy version is as old as itself; one without a time has no age.
+    """
+    finished = pd.to_datetime(frame["finished_at"], errors="coerce", utc=True, format="ISO8601")
+    last = finished.groupby(frame["policy_version"]).transform("max").fillna(finished)
+    days = (finished.max() - last).dt.total_seconds().to_numpy(dtype=np.float64) / 86_400
+    rows = np.flatnonzero(alive & (days > max_age)) if max_age is not None else np.zeros(0, dtype=np.int64)
+    policies = frame["policy_version"].astype(object).where(frame["policy_version"].notna(), None).iloc[rows].tolist()
+    evidence = [
+        {"policy_version": policy, "age_days": round(age, 3), "max_policy_age": max_age}
+        for policy, age in zip(policies, days[rows].tolist(), strict=True)
+    ]
+    return drops(Stage.GROUPS, rows, "stale_policy", evidence)
 
 
 def _statistics(

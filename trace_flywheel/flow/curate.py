@@ -14,7 +14,7 @@ import orjson
 import pandas as pd
 
 from trace_flywheel.curation import dedup
-from trace_flywheel.curation.advantages import group_table
+from trace_flywheel.curation.advantages import group_table, stale_policies
 from trace_flywheel.curation.convertible import accepted_ungraded, convertible
 from trace_flywheel.curation.decisions import COLUMNS, drops, no_drops
 from trace_flywheel.curation.holdout import Holdout
@@ -242,6 +242,7 @@ def rl(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> 
         rows = np.flatnonzero(here)
         evidence = [{"group_id": g} for g in common.groups["group_id"].iloc[rows].tolist()]
         funnel.take(drops(stage, rows, reasons.iloc[rows].tolist(), evidence))
+    funnel.take(stale_policies(index.frame, funnel.alive, settings.groups.max_policy_age))
     flat = int(common.groups["zero_spread"].to_numpy(dtype=bool)[funnel.alive].sum())
     kept = np.flatnonzero(funnel.alive)
     facts = {"zero_spread": flat}

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from trace_flywheel.curation.depth import DepthModel, seed_set, train, training_set_hash
 from trace_flywheel.curation.depth_features import FEATURES_VERSION
+from trace_flywheel.curation.difficulty import task_difficulty
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import curate
 from trace_flywheel.flow.corpora import Corpora, corpora_digest, corpora_for, read_corpora
@@ -55,6 +56,8 @@ SUFFIX = {"sft": "sft", "pair": "dpo", "mix": "mix"}
 CODE = 1
 """Goes up when the same inputs and settings give other rows."""
 Kind = Literal["sft", "pair", "kto", "rl", "mix"]
+DIFFICULTY = "task_difficulty"
+"""Table beside the advantages: pass@k of every task."""
 OF_RECIPES: tuple[Kind, ...] = ("sft", "pair", "mix")
 """Kinds that a recipe gives; the others exist once."""
 
@@ -142,7 +145,7 @@ def freshness(lake: Lake, settings: Settings, inputs: SideInputs) -> tuple[str, 
 
 
 def grouped_advantages(curation: Curation) -> Made:
-    """The advantage of every attempt in its group, over all runs, before any filter."""
+    """The advantage of every attempt in its group, over all runs, before any filter; the difficulty of tasks beside it."""
     lake, digest = curation.lake, _advantages_digest(curation)
     current = lake.current(ADVANTAGES)
     fresh = current is not None and current.inputs_digest == digest
@@ -155,7 +158,11 @@ def grouped_advantages(curation: Curation) -> Made:
             "with_advantage": int(table["advantage"].notna().sum()),
             "dropped": _without_advantage(curation.attempts),
         }
-        tables = {"advantages": pa.Table.from_pandas(table, preserve_index=False)}
+        hard = task_difficulty(curation.index.frame, curation.attempts.members)
+        tables = {
+            "advantages": pa.Table.from_pandas(table, preserve_index=False),
+            DIFFICULTY: pa.Table.from_pandas(hard, preserve_index=False),
+        }
         current = lake.put(ADVANTAGES, tables, digest, found)
     counts = current.counts
     ledger = Ledger(counts["rollouts"], counts["with_advantage"], counts["dropped"])

@@ -1,0 +1,28 @@
+"""The difficulty of tasks lies in the lake beside the advantages; RL leaves out what an old policy did."""
+
+from collections.abc import Callable
+
+from tests.flow.conftest import Flow, group, trace
+
+MakeFlow = Callable[..., Flow]
+
+
+def test_each_task_has_its_pass_rates_in_the_lake(flow: MakeFlow) -> None:
+    one = flow({"r1": group("a", (1.0, 0.9, 0.2, 0.0), 1), "r2": group("b", (1.0, 1.0), 20)})
+    one.run()
+    table = {row["task_id"]: row for row in one.lake.table("grouped_advantages", "task_difficulty").to_pylist()}
+    assert (table["a"]["n"], table["a"]["passes"], table["a"]["pass_at_1"]) == (4, 2, 0.5)
+    assert (table["b"]["zero_signal"], table["b"]["pass_at_2"], table["b"]["pass_at_4"]) == (True, 1.0, None)
+
+
+def test_a_stale_policy_leaves_the_rl_set_and_no_statistic_moves(flow: MakeFlow) -> None:
+    rows = [
+        trace(f"{policy}-{i}", "a", reward, seed + i, policy_version=policy, finished_at=f"2025-03-{day}T00:00:00Z")
+        for policy, day, seed in (("old", "01", 1), ("new", "20", 30))
+        for i, reward in enumerate((1.0, 0.0))
+    ]
+    one = flow({"r1": rows}, groups={"max_policy_age": 14})
+    made = one.run()["rl_dataset"]
+    assert (made.rows, made.ledger.dropped) == (2, {"groups": {"stale_policy": 2}})
+    assert made.facts["zero_spread"] == 0
+    assert one.lake.table("grouped_advantages", "advantages").num_rows == 4
