@@ -145,7 +145,7 @@ def freshness(lake: Lake, settings: Settings, inputs: SideInputs) -> tuple[str, 
 
 
 def grouped_advantages(curation: Curation) -> Made:
-    """The advantage of every attempt in its group, over all runs, before any filter; the difficulty of tasks beside it."""
+    """The advantage of every attempt in its group, over all runs, before any filter; beside it what tasks are hard."""
     lake, digest = curation.lake, _advantages_digest(curation)
     current = lake.current(ADVANTAGES)
     fresh = current is not None and current.inputs_digest == digest
