@@ -20,7 +20,8 @@ def rows(corpus: Corpus, name: str) -> list[dict[str, Any]]:
 
 def hidden(found_by: Redactor, row: dict[str, Any], text: str) -> bool:
     redacted, _ = found_by.redact_value(text)
-    return all(row["text"][start:end] not in redacted for start, end in row["spans"])
+    spans = [row["text"][start:end] for start, end in row["spans"]]
+    return all(line not in redacted for span in spans for line in span.split("\n") if "PRIVATE KEY" not in line)
 
 
 WRAPS: dict[str, Callable[[str], str]] = {
@@ -29,6 +30,7 @@ WRAPS: dict[str, Callable[[str], str]] = {
     "nested arguments": lambda text: json.dumps({"body": json.dumps({"text": text})}),
     "escaped inside text": lambda text: f"observation: {json.dumps(text)} end",
     "diff": lambda text: "\n".join("+" + line for line in text.split("\n")),
+    "removed in a diff": lambda text: "\n".join("-" + line for line in text.split("\n")),
     "code block": lambda text: f"```\n{text}\n```",
 }
 
@@ -38,7 +40,6 @@ def test_recall(corpus: Corpus, wrap: str) -> None:
     missed = [
         row["id"]
         for row in rows(corpus, "positives.jsonl")
-        if "PRIVATE KEY" not in row["text"] or wrap != "diff"
         if not hidden(redactor("all"), row, WRAPS[wrap](row["text"]))
     ]
     total = len(rows(corpus, "positives.jsonl"))

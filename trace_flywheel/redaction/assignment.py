@@ -4,6 +4,7 @@ Code that merely names a secret is no finding: a lookup, a call, a variable, a t
 """
 
 import re
+from itertools import pairwise
 
 from trace_flywheel.redaction.validators import entropy, mixed, random, real
 
@@ -31,6 +32,9 @@ _CODE = re.compile(
     r"f['\"]|await |new |lambda|\(|\[|=|!|\|)"
 )
 _ATTRIBUTE = re.compile(r"[A-Za-z_]\w*\.")
+_OPENERS = "#!=&%|."
+"""First characters of `_CODE` that generated passwords begin with too."""
+_CLASSES = tuple(re.compile(c) for c in (r"[a-z]", r"[A-Z]", r"\d", r"[^\w\s.\-/:]"))
 _WORDS = re.compile(
     r"(?:true|false|null|none|nil|undefined|nan|yes|no|on|off|required|optional|string|str|bytes|int|integer|bool|"
     r"boolean|object|any|test|tests?ing|testing123|secret|password|passwd|passw0rd|pass|token|key|apikey|api[_-]?key|"
@@ -50,8 +54,23 @@ def sensitive(name: str) -> bool:
 def names_a_secret_only(value: str) -> bool:
     """Code, a stand-in, an empty or ordinary word: nothing to hide."""
     text = value.strip()
-    code = _CODE.match(text) or (_ATTRIBUTE.match(text) and not any(random(part) for part in text.split(".")))
+    code = _CODE.match(text) and not (text[:1] in _OPENERS and _generated(text))
+    if not code and _ATTRIBUTE.match(text):
+        code = not any(random(part) or (len(part) >= 12 and scrambled(part)) for part in text.split("."))
     return len(text) < 3 or not real(text) or bool(code) or bool(_WORDS.fullmatch(text))
+
+
+def _generated(text: str) -> bool:
+    """Three of lower case, upper case, digits and symbols, nothing that code has: what password generators give."""
+    kinds = sum(bool(kind.search(text, 1)) for kind in _CLASSES)
+    return len(text) >= 10 and kinds >= 3 and not re.search(r"[\s(){}\[\]<>'\"`,;]", text) and entropy(text) >= 3.0
+
+
+def scrambled(word: str) -> bool:
+    """Case that changes as often as by chance, which no camelCase name does."""
+    pairs = list(pairwise(word))
+    changes = sum(a.isalpha() and b.isalpha() and a.isupper() != b.isupper() for a, b in pairs)
+    return changes >= 0.4 * len(pairs)
 
 
 def is_secret_value(name: str, value: str, gap: str) -> bool:
@@ -64,8 +83,11 @@ def is_secret_value(name: str, value: str, gap: str) -> bool:
         return False
     quoted = gap.rstrip()[-1:] in ("'", '"', "`")
     loose = not re.search(r"[=:>]", gap)
+    if "==" in gap and not quoted and not random(value):
+        return False
     if _IDENTIFIER.fullmatch(value):
-        return quoted and not loose and bool(_STRONG.search(name)) and len(value) >= 12 and entropy(value) >= 3.5
+        named = quoted and not loose and bool(_STRONG.search(name)) and entropy(value) >= 3.5
+        return len(value) >= 12 and (named or (scrambled(value) and entropy(value) >= 3.0))
     if loose or not _STRONG.search(name):
         return len(value) >= 12 and mixed(value) and entropy(value) >= 2.8
     return len(value) >= 6 and (mixed(value) or bool(re.search(r"[^\w\s.\-:/]", value))) and value.count(" ") < 4

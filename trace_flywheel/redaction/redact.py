@@ -7,6 +7,7 @@ what still matches after redaction is dropped, and so is a rollout that a rule f
 
 import json
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -25,7 +26,7 @@ from trace_flywheel.redaction.marks import Marks
 from trace_flywheel.redaction.rules import rules_of
 from trace_flywheel.redaction.rules import ruleset_digest as ruleset_digest
 from trace_flywheel.redaction.scanner import FOLD, Finding, Scanner, resolve
-from trace_flywheel.redaction.spread import forms, strong
+from trace_flywheel.redaction.spread import forms, places, strong
 from trace_flywheel.redaction.tokens import without_tokens
 
 DATA_URI = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,[A-Za-z0-9+/=_-]*")
@@ -200,8 +201,9 @@ def _known(found: dict[Leaf, list[Finding]]) -> dict[str, tuple[str, str]]:
     """Every form of the strong values found, with the value and its rule. Personal data is known by its own form."""
     known: dict[str, tuple[str, str]] = {}
     for leaf, findings in found.items():
+        data = _bytes(leaf.text)
         for finding in findings:
-            value = _value(leaf, finding)
+            value = _value(data, finding)
             if finding.rule.family != "personal" and strong(value):
                 for form in forms(value):
                     known.setdefault(form, (value, finding.rule.name))
@@ -210,9 +212,7 @@ def _known(found: dict[Leaf, list[Finding]]) -> dict[str, tuple[str, str]]:
 
 def _holding(values: Sequence[Any], known: dict[str, tuple[str, str]]) -> list[int]:
     needles = [_bytes(form) for form in known]
-    return [
-        i for i, value in enumerate(values) if (data := _bytes(value)) and any(needle in data for needle in needles)
-    ]
+    return [i for i, value in enumerate(values) if any(True for _ in places(_bytes(value), needles))]
 
 
 def _text_of(
@@ -223,26 +223,28 @@ def _text_of(
     counts: Counter[str],
 ) -> str:
     """A leaf's text with placeholders for its findings and for every known value in it."""
-    spans = [(f.start, f.end, _value(leaf, f), f.rule.name) for f in findings]
     data = _bytes(leaf.text)
-    for form, (value, rule) in known.items():
-        needle, at = _bytes(form), -1
-        while (at := data.find(needle, at + 1)) >= 0:
-            if not any(start < at + len(needle) and at < end for start, end, _, _ in spans):
-                spans.append((at, at + len(needle), value, rule))
+    spans = [(f.start, f.end, _value(data, f), f.rule.name) for f in findings]
+    starts = [start for start, *_ in spans]
+    of = {_bytes(form): value_and_rule for form, value_and_rule in known.items()}
+    for at, needle in places(data, list(of)) if of else ():
+        end, i = at + len(needle), bisect_right(starts, at)
+        if (not i or spans[i - 1][1] <= at) and (i == len(spans) or end <= starts[i]):
+            spans.insert(i, (at, end, *of[needle]))
+            starts.insert(i, at)
     if not spans:
         return leaf.text
     out, last = bytearray(), 0
-    for start, end, value, rule in sorted(spans):
+    for start, end, value, rule in spans:
         out += data[last:start] + _bytes(marks.of(value, rule))
         counts[rule] += 1
         last = end
     return (out + data[last:]).decode("utf-8", "replace")
 
 
-def _value(leaf: Leaf, finding: Finding) -> str:
+def _value(data: bytes, finding: Finding) -> str:
     """The value found, line continuations inside it taken out."""
-    return re.sub(FOLD, b"", _bytes(leaf.text)[finding.start : finding.end]).decode("utf-8", "replace")
+    return re.sub(FOLD, b"", data[finding.start : finding.end]).decode("utf-8", "replace")
 
 
 def _drop(rollout: Rollout, reason: str, evidence: dict[str, Any]) -> Drop:

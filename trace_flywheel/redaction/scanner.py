@@ -6,7 +6,7 @@ A scanner is built once per process, and proves itself on canary strings before 
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ MARK_OPENS = b"[REDACTED:"
 """Before a rule's name in a placeholder: what follows it is no assignment."""
 FOLD = rb"\\(?:\r?\n|\\\\n)\+?"
 """A line continuation inside a token, as written or JSON-escaped."""
-FOLD_DETECT = r"[0-9A-Za-z_+/=.-]{4}\\(?:\r?\n|\\\\n)\+?[0-9A-Za-z_+/=.-]{4}"
+FOLD_DETECT = r"[^\s\\\"'`]{4}\\(?:\r?\n|\\\\n)\+?[^\s\\\"'`]{4}"
 
 
 class ScannerError(RuntimeError):
@@ -122,10 +122,15 @@ class Scanner:
     def confirmed(self, rule: int, data: bytes, ends: list[int], low: int, high: int) -> Iterator[tuple[int, int]]:
         """Spans that pattern, validators and context agree on, by increasing place."""
         pattern, named, at = self._confirm[rule], self._name_group[rule], 0
+        refused: dict[bytes, int] = {}
         for begin, stop in _regions(ends, self.rules[rule], low - 1, high + 1):
             at = max(at, begin)
             while at < stop:
                 limit = min(stop, at + VALUE_WINDOW) if named else stop
+                window = data[max(at - len(MARK_OPENS), 0) : limit + 1] if named else b""
+                if (step := refused.get(window)) is not None:
+                    at += step
+                    continue
                 match = pattern.search(data, at, limit)
                 if match is None:
                     if limit == stop:
@@ -146,7 +151,10 @@ class Scanner:
                     yield start, end
                     at = max(end, match.start() + 1)
                 else:
-                    at = start if start > match.start() else max(match.end(), match.start() + 1)
+                    after = start if start > match.start() else max(match.end(), match.start() + 1)
+                    if named:  # the same text is refused again: a word repeated without end costs one look
+                        refused[window] = after - at
+                    at = after
 
     def _value_span(self, rule: int, match: Any) -> tuple[int, int]:
         for group in self._value_groups[rule]:
@@ -223,11 +231,14 @@ def _regions(ends: list[int], rule: Rule, low: int, high: int) -> Iterator[tuple
 def resolve(findings: list[Finding]) -> list[Finding]:
     """One finding per place: the rule of higher precedence names it, and a longer one around it widens it."""
     kept: list[Finding] = []
+    starts: list[int] = []
     for finding in sorted(set(findings), key=lambda f: (f.rank, f.start, -f.end)):
-        over = [k for k in kept if k.start < finding.end and finding.start < k.end]
-        if not over:
-            kept.append(finding)
-        elif all(finding.start <= k.start and k.end <= finding.end for k in over):
-            best = min(over, key=lambda k: k.rank)
-            kept = [k for k in kept if k not in over] + [best._replace(start=finding.start, end=finding.end)]
-    return sorted(kept, key=lambda f: f.start)
+        first, last = bisect_right(starts, finding.start), bisect_left(starts, finding.end)
+        first -= bool(first and kept[first - 1].end > finding.start)
+        over = kept[first:last]
+        if over:
+            if finding.start > over[0].start or over[-1].end > finding.end:
+                continue
+            finding = min(over, key=lambda k: k.rank)._replace(start=finding.start, end=finding.end)
+        kept[first:last], starts[first:last] = [finding], [finding.start]
+    return kept

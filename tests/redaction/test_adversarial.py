@@ -1,0 +1,36 @@
+"""Time grows with the text and not with its square, on texts made to provoke the opposite."""
+
+import time
+from hashlib import sha256
+
+import pytest
+
+from trace_flywheel.redaction.redact import redactor
+
+SHAPES = {
+    "a name repeated": lambda n: "token=" * n,
+    "assignments": lambda n: "password=abcdefgh1 x" * (n // 3),
+    "quotes that never close": lambda n: 'api_key="abc ' * (n // 2),
+    "card-like groups": lambda n: "4111 1111 1111 1112 " * (n // 3),
+    "addresses": lambda n: "a@b.co " * n,
+    "ever new tokens": lambda n: " ".join(f"gh{'p'}_{sha256(str(i).encode()).hexdigest()[:36]}" for i in range(n // 6)),
+    "key headers": lambda n: f"-----BEGIN RSA {'PRIVATE'} KEY-----\n" * (n // 5),
+    "continued lines": lambda n: "abcd\\\nefgh" * (n // 2),
+    "digits": lambda n: "1234567890" * n,
+    "open brackets": lambda n: '{"a":' * n,
+    "backslashes": lambda n: "\\" * n * 5,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_time_is_linear(shape: str) -> None:
+    def seconds(text: str) -> float:
+        start = time.process_time()
+        redactor("standard").redact_value(text)
+        return time.process_time() - start
+
+    small, large = SHAPES[shape](3_000), SHAPES[shape](24_000)
+    seconds(small[:100])
+    one = min(seconds(small) for _ in range(2))
+    eight = seconds(large)
+    assert eight < 24 * one + 0.1, f"8 times the text took {eight / one:.0f} times as long"
