@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from trace_flywheel.cli.demo import funnel
 from trace_flywheel.cli.main import COMMANDS
 from trace_flywheel.sample.write import write_sample
 
@@ -80,3 +81,10 @@ def test_links_and_pictures_exist() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_funnel_of_the_readme_is_the_samples(workplace: Path, tmp_path: Path) -> None:
+    shown_there = re.search(r"```text\n(.*?)```", (CHECKOUT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert shown_there is not None
+    document = json.loads(run(workplace, "flywheel refresh --root runs --json").stdout)
+    assert shown_there[1].strip() in "\n".join(funnel(document))
