@@ -8,24 +8,35 @@ What a machine makes up anew for each attempt does not part two attempts either:
 prompt's `@` and date-times in what the model was told (never in what it said) are one mark in context and message
 hashes. Without that no two terminal sessions, whose first screen names their host, would share a prompt. Content,
 attempt and exact hashes take the text as it is.
+
+Each text is normalised, masked, folded and hashed once, as bytes; the hashes of a conversation are hashes of those.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from hashlib import blake2b
-from typing import Any
 
+import orjson
 import re2
 
-from trace_flywheel.records.canonical import canonical_arguments, canonical_json, canonical_value, content_id, folded
+from trace_flywheel.curation.folding import folded_bytes
+from trace_flywheel.records.canonical import (
+    canonical_arguments,
+    canonical_json,
+    canonical_value,
+    content_id,
+    folded,
+)
 from trace_flywheel.records.message import Message, Tool, text_of
 from trace_flywheel.records.rollout import Rollout
 
 _PER_ATTEMPT = re2.compile(
-    r"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
-    r"|@[0-9a-f]{12}\b"
-    r"|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+    rb"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
+    rb"|@[0-9a-f]{12}\b"
+    rb"|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 )
 _LETTERS = {"system": "s", "user": "u", "assistant": "a", "tool": "t"}
+_ID_BYTES = 16
 
 
 def roles(messages: Sequence[Message]) -> str:
@@ -33,58 +44,82 @@ def roles(messages: Sequence[Message]) -> str:
     return "".join(_LETTERS[message.role] for message in messages)
 
 
-def _forms(messages: Sequence[Message], fold: bool = False, compared: bool = False) -> Iterator[list[Any]]:
-    """Each message as plain data without ids. `fold` collapses case and white space of its text, `compared` replaces
-    what is new in every attempt."""
-    open_calls: tuple[str, ...] = ()
-    answered = 0
-    for message in messages:
-        bound: int | None = None
-        if message.role == "assistant":
-            open_calls, answered = tuple(call.id for call in message.tool_calls), 0
-        elif message.role == "tool":
-            known = message.tool_call_id in open_calls
-            bound = open_calls.index(str(message.tool_call_id)) if known else answered
-            answered += 1
-        text = canonical_value(text_of(message.content))
-        if compared and message.role != "assistant":
-            text = _PER_ATTEMPT.sub("<per attempt>", text)
-        parts = [p for p in message.content if "text" not in p] if isinstance(message.content, list) else []
-        calls = [[call.name, canonical_arguments(call.arguments)] for call in message.tool_calls]
-        name = message.name if message.role in {"system", "user"} else None
-        yield [message.role, folded(text) if fold else text, parts, calls, bound, bool(message.is_error), name]
+class Conversation:
+    """The hashes of messages and the tools they were given."""
+
+    def __init__(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> None:
+        self._messages = messages
+        # Schemas that were rebuilt from the calls seen differ between attempts and say nothing of their own.
+        self._tools = canonical_json([[t.name, t.description, t.parameters] for t in tools if not t.inferred])
+        self._rests = _rests(messages)
+        self._texts = [canonical_value(text_of(m.content)).encode() for m in messages]
+        self._told = [
+            _PER_ATTEMPT.sub(b"<per attempt>", text) if m.role != "assistant" and _PER_ATTEMPT.search(text) else text
+            for m, text in zip(messages, self._texts, strict=True)
+        ]
+
+    @cached_property
+    def hashes(self) -> list[int]:
+        """A 64-bit hash per message; signed, so that an Arrow int64 column holds it."""
+        return [_signed(digest) for digest in self._compared]
+
+    @cached_property
+    def norms(self) -> list[int]:
+        """The same over case-folded, white-space-collapsed text; arguments keep their case, commands depend on it."""
+        plain = zip(self._rests, self._texts, self._told, self._folded, strict=True)
+        return [
+            _signed(same if told is text else _digest(rest, folded_bytes(told.decode())))
+            for rest, text, told, same in plain
+        ]
+
+    @cached_property
+    def context(self) -> str:
+        """Tools, and all messages before the first assistant turn: equal where two attempts answered the same."""
+        first = next((i for i, m in enumerate(self._messages) if m.role == "assistant"), len(self._messages))
+        return _id([*self._compared[:first], self._tools])
+
+    @cached_property
+    def content(self) -> str:
+        """Messages with their reasoning, and tools, as recorded."""
+        reasoning = canonical_json([m.reasoning or None for m in self._messages])
+        return _id([*self._plain, reasoning, self._tools])
+
+    def exact(self, masks: Sequence[bool]) -> str:
+        """Of a training row, folded: equal where a trainer would learn the same from two rows.
+
+        `masks` are those of the assistant turns (`masks_of`).
+        """
+        reasoning = [folded(canonical_value(m.reasoning)) if m.reasoning else "" for m in self._messages]
+        return _id([*self._folded, orjson.dumps([reasoning, list(masks)]), self._tools])
+
+    @cached_property
+    def _plain(self) -> list[bytes]:
+        return [_digest(rest, text) for rest, text in zip(self._rests, self._texts, strict=True)]
+
+    @cached_property
+    def _compared(self) -> list[bytes]:
+        forms = zip(self._rests, self._texts, self._told, self._plain, strict=True)
+        return [same if told is text else _digest(rest, told) for rest, text, told, same in forms]
+
+    @cached_property
+    def _folded(self) -> list[bytes]:
+        forms = zip(self._rests, self._texts, strict=True)
+        return [_digest(rest, folded_bytes(text.decode())) for rest, text in forms]
 
 
-def _hash64(form: list[Any]) -> int:
-    """Signed, so that an Arrow int64 column holds it."""
-    return int.from_bytes(blake2b(canonical_json(form), digest_size=8).digest(), "little", signed=True)
-
-
-def message_hashes(messages: Sequence[Message]) -> list[int]:
-    """A 64-bit hash per message."""
-    return [_hash64(form) for form in _forms(messages, compared=True)]
-
-
-def message_norms(messages: Sequence[Message]) -> list[int]:
-    """The same over case-folded, white-space-collapsed text; arguments keep their case, commands depend on it."""
-    return [_hash64(form) for form in _forms(messages, fold=True, compared=True)]
-
-
-def _tool_forms(tools: Sequence[Tool]) -> list[Any]:
-    """Schemas that were rebuilt from the calls seen differ between attempts and say nothing of their own."""
-    return [[tool.name, tool.description, tool.parameters] for tool in tools if not tool.inferred]
-
-
-def context_hash(rollout: Rollout) -> str:
-    """Tools, and all messages before the first assistant turn: equal where two attempts answered the same."""
-    first = next((i for i, m in enumerate(rollout.messages) if m.role == "assistant"), len(rollout.messages))
-    return content_id([list(_forms(rollout.messages[:first], compared=True)), _tool_forms(rollout.tools)])
+def masks_of(messages: Sequence[Message]) -> list[bool]:
+    """Which assistant turns train. An absent mask is the mask that trainers read it as: supervised."""
+    return [message.train_on is not False for message in messages if message.role == "assistant"]
 
 
 def content_hash(rollout: Rollout) -> str:
-    """Messages with their reasoning, and tools, as recorded."""
-    reasoning = [message.reasoning or None for message in rollout.messages]
-    return content_id([list(_forms(rollout.messages)), reasoning, _tool_forms(rollout.tools)])
+    """Of a rollout as recorded."""
+    return Conversation(rollout.messages, rollout.tools).content
+
+
+def exact_hash(messages: Sequence[Message], tools: Sequence[Tool]) -> str:
+    """Of a training row with its own masks."""
+    return Conversation(messages, tools).exact(masks_of(messages))
 
 
 def attempt_hash(rollout: Rollout, content: str) -> str:
@@ -98,12 +133,37 @@ def attempt_hash(rollout: Rollout, content: str) -> str:
     return content_id([identity, content])
 
 
-def exact_hash(messages: Sequence[Message], tools: Sequence[Tool]) -> str:
-    """Of a training row, folded: equal where a trainer would learn the same from two rows.
+def _rests(messages: Sequence[Message]) -> list[bytes]:
+    """What each message says beside its text and without ids, as one JSON array."""
+    rests: list[bytes] = []
+    open_calls: tuple[str, ...] = ()
+    answered = 0
+    for message in messages:
+        bound: int | None = None
+        if message.role == "assistant":
+            open_calls, answered = tuple(call.id for call in message.tool_calls), 0
+        elif message.role == "tool":
+            known = message.tool_call_id in open_calls
+            bound = open_calls.index(str(message.tool_call_id)) if known else answered
+            answered += 1
+        parts = [p for p in message.content if "text" not in p] if isinstance(message.content, list) else []
+        calls = [[canonical_value(call.name), canonical_arguments(call.arguments)] for call in message.tool_calls]
+        name = canonical_value(message.name) if message.role in {"system", "user"} else None
+        known_parts = canonical_value(parts) if parts else parts
+        form = [message.role, known_parts, calls, bound, bool(message.is_error), name]
+        rests.append(orjson.dumps(form, option=orjson.OPT_SORT_KEYS))
+    return rests
 
-    Absent masks are the mask that trainers read them as (supervised), so a row without any agrees with one that
-    states them.
-    """
-    masks = [message.train_on is not False for message in messages if message.role == "assistant"]
-    reasoning = [folded(message.reasoning or "") for message in messages]
-    return content_id([list(_forms(messages, fold=True)), reasoning, masks, _tool_forms(tools)])
+
+def _digest(rest: bytes, text: bytes) -> bytes:
+    # A JSON array ends where it says, so what follows it needs no mark.
+    return blake2b(rest + text, digest_size=_ID_BYTES).digest()
+
+
+def _signed(digest: bytes) -> int:
+    return int.from_bytes(digest[:8], "little", signed=True)
+
+
+def _id(pieces: Iterable[bytes]) -> str:
+    """Hex; the pieces are digests of one length, then JSON arrays."""
+    return blake2b(b"".join(pieces), digest_size=_ID_BYTES).hexdigest()

@@ -10,15 +10,7 @@ import orjson
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.masking import SupervisedRollout, supervised
-from trace_flywheel.curation.message_hashes import (
-    attempt_hash,
-    content_hash,
-    context_hash,
-    exact_hash,
-    message_hashes,
-    message_norms,
-    roles,
-)
+from trace_flywheel.curation.message_hashes import Conversation, attempt_hash, masks_of, roles
 from trace_flywheel.curation.quality import quality
 from trace_flywheel.curation.sketch import prompt_text, shingle_hashes, sketch, supervised_text
 from trace_flywheel.records.fate import Drop
@@ -35,7 +27,9 @@ def entry(
     fault = row if isinstance(row, Drop) else quality(row)
     pair_fault = quality(rollout)
     messages = row.messages if isinstance(row, SupervisedRollout) else rollout.messages
-    content = content_hash(rollout)
+    recorded = Conversation(rollout.messages, rollout.tools)
+    # Only a correction changes what the row says; masks are apart.
+    learned_from = recorded if rollout.correction is None else Conversation(messages, rollout.tools)
     prompt, learned = prompt_text(messages), supervised_text(messages)
     prompt_shingles, learned_shingles = shingle_hashes(prompt), shingle_hashes(learned)
     hits = holdout.hits(rollout.messages) or (holdout.hits(messages) if rollout.correction else None)
@@ -58,8 +52,8 @@ def entry(
         source_run_id=rollout.source_run_id,
         started_at=rollout.started_at,
         finished_at=rollout.finished_at,
-        attempt_hash=attempt_hash(rollout, content),
-        content_hash=content,
+        attempt_hash=attempt_hash(rollout, recorded.content),
+        content_hash=recorded.content,
         verdict=rollout.verdict,
         verdict_text=rollout.verdict_text,
         reward=rollout.reward,
@@ -82,13 +76,13 @@ def entry(
         quality_reason=fault.reason if fault else None,
         quality_evidence=orjson.dumps(fault.evidence, option=orjson.OPT_SORT_KEYS).decode() if fault else None,
         pair_quality_reason=pair_fault.reason if pair_fault else None,
-        context_hash=context_hash(rollout),
+        context_hash=recorded.context,
         roles=roles(rollout.messages),
-        message_hashes=message_hashes(rollout.messages),
-        message_norms=message_norms(rollout.messages),
+        message_hashes=recorded.hashes,
+        message_norms=recorded.norms,
         n_supervised_chars=len(learned),
         n_chars=sum(len(text_of(m.content)) for m in rollout.messages),
-        exact_hash=exact_hash(messages, rollout.tools),
+        exact_hash=learned_from.exact(masks_of(messages)),
         prompt_sketch=sketch(prompt_shingles).astype("<u4").tobytes(),
         supervised_sketch=sketch(learned_shingles).astype("<u4").tobytes(),
         prompt_shingles=prompt_shingles.tolist(),

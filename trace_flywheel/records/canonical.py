@@ -5,10 +5,14 @@ Canonical JSON has sorted keys, no blanks, UTF-8, NFC text, and one spelling per
 
 import hashlib
 import math
+import re
 import unicodedata
 from typing import Any
 
 import orjson
+
+_FRACTION = re.compile(rb"[0-9][.eE]")
+"""In every JSON number that has another spelling (and in some texts, which are looked at more closely)."""
 
 
 def canonical_value(value: Any) -> Any:
@@ -28,7 +32,13 @@ def canonical_value(value: Any) -> Any:
 
 def canonical_json(value: Any) -> bytes:
     """Canonical JSON bytes of plain data (dict, list, str, int, float, bool, None)."""
-    return orjson.dumps(value if _is_canonical(value) else canonical_value(value), option=orjson.OPT_SORT_KEYS)
+    try:
+        data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # keys that are no text
+        return orjson.dumps(canonical_value(value), option=orjson.OPT_SORT_KEYS)
+    if data.isascii() and _FRACTION.search(data) is None:
+        return data
+    return data if _is_canonical(value) else orjson.dumps(canonical_value(value), option=orjson.OPT_SORT_KEYS)
 
 
 def _is_canonical(value: Any) -> bool:
