@@ -50,14 +50,15 @@ def refreshed(settings: Any) -> Outcome:
         roots = ", ".join(map(str, roots_in_force(settings)))
         raise FlywheelError(f"no job folder below {roots}{first}; `flywheel sources DIR` says what was looked at")
     remember(settings.home, settings.roots)
-    after = before
+    after, headless = before, None
     if before.todo:
         print(f"ingesting {len(before.todo)} of {len(before.found)} runs", file=sys.stderr)
-        _headless(settings).ingest([run.run_id for run in before.todo])
+        headless = _headless(settings)
+        headless.ingest([run.run_id for run in before.todo])
         after = watch(settings, lake)
     if freshness(lake, settings, after.inputs)[1]:
         print("curating and publishing", file=sys.stderr)
-        _headless(settings).publish()
+        (headless or _headless(settings)).publish()
     quarantines = lake.quarantines()
     broken = {q.run_id for q in quarantines}
     found = {run.run_id for run in before.found}

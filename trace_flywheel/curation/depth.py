@@ -8,14 +8,13 @@ of the rows; a model is plain numbers (npz) and JSON, and says what it was train
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-import scipy
-import sklearn
 
 from trace_flywheel.curation.depth_features import COLUMNS, FEATURES_VERSION, features
 from trace_flywheel.records.canonical import content_id, folded, sha256_hex
@@ -133,7 +132,7 @@ def train(labelled: Iterable[Labelled]) -> DepthModel:
         "training_set": training_set_hash(rows),
         "rows": len(rows),
         "features": FEATURES_VERSION,
-        "versions": {"numpy": np.__version__, "scikit-learn": sklearn.__version__, "scipy": scipy.__version__},
+        "versions": {name: version(name) for name in ("numpy", "scikit-learn", "scipy")},
     }
     return DepthModel(columns, fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32), info)
 

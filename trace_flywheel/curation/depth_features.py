@@ -6,12 +6,15 @@ Each n-gram block has the same length, so that long prompts do not outweigh shor
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from trace_flywheel.curation.depth_cues import NAMES, cues
 from trace_flywheel.curation.token_kernel import ngram_hashes, utf8
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 FEATURES_VERSION = 1
 """Goes up when a prompt gets other columns or values: weights of another version mean nothing then."""
@@ -53,8 +56,10 @@ def _table() -> np.ndarray:
 _WORDS = _table()
 
 
-def features(prompts: Sequence[str]) -> csr_matrix:
+def features(prompts: Sequence[str]) -> "csr_matrix":
     """(n, COLUMNS) float32: what the classifier sees of each prompt."""
+    from scipy.sparse import csr_matrix
+
     columns, values, ends = [], [], [0]
     for prompt in prompts:
         text = asked(prompt)
