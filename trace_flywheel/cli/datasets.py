@@ -1,4 +1,4 @@
-"""`flywheel datasets`: which dataset versions there are, or all versions of one."""
+"""`flywheel datasets`: which dataset versions there are, all versions of one, or what other settings would keep."""
 
 import json
 from datetime import UTC, datetime
@@ -11,6 +11,9 @@ from trace_flywheel.cli.options import AsJson, Config, Home, settings_of
 
 def datasets(
     name: Annotated[str | None, typer.Argument(help="All versions of this dataset, newest first.")] = None,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Instead: rows of an SFT set by keep fraction and near-duplicate threshold.")
+    ] = False,
     as_json: AsJson = False,
     home: Home = None,
     config: Config = None,
@@ -19,6 +22,9 @@ def datasets(
     from trace_flywheel.lake.dataset import find_version, names, versions
 
     settings = settings_of(home, config)
+    if sweep:
+        _sweep(settings, name or "sft_dataset", as_json)
+        return
     place = settings.home
     newest = {one: find_version(place, one) for one in ([name] if name else names(place))}
     shown = versions(place, name) if name else tuple(newest.values())
@@ -40,6 +46,29 @@ def datasets(
         size = f"{one['bytes'] / 1e6:.1f} MB"
         table.add_row(one["name"] + mark, one["version"], str(one["rows"]), one["date"], size, one["path"])
     Console(soft_wrap=True, width=400).print(table)  # rich would cut what is wider
+
+
+def _sweep(settings: Any, name: str, as_json: bool) -> None:
+    from trace_flywheel.flow.datasets import Curation
+    from trace_flywheel.flow.sweep import sweep
+    from trace_flywheel.flow.watch import side_inputs_now
+    from trace_flywheel.lake.store import Lake
+
+    found = sweep(Curation(Lake(settings.home), settings, side_inputs_now(settings)), name)
+    if as_json:
+        print(json.dumps([{field: getattr(one, field) for field in one.__struct_fields__} for one in found]))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    thresholds = sorted({one.threshold for one in found})
+    table = Table("keep_fraction, threshold:", *(f"{t:g}" for t in thresholds), box=None)
+    for fraction in sorted({one.keep_fraction for one in found}):
+        row = [one for one in found if one.keep_fraction == fraction]
+        table.add_row(f"{fraction:g}", *(f"{one.rows}{' *' if one.in_force else ''}" for one in row))
+    console = Console(soft_wrap=True, width=200)
+    console.print(table)
+    console.print(f"rows of {name}; * as set now", highlight=False)
 
 
 def _line(version: Any, latest: bool, goldens: dict[str, str] | None) -> dict[str, Any]:
