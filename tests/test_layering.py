@@ -16,6 +16,7 @@ FLOOR = {
     "sample": 3,
     "lake": 3,
     "flow": 4,
+    "api": 5,
     "orchestration": 5,
     "cli": 6,  # `refresh` and `ui` start what `orchestration` defines
 }

@@ -116,6 +116,8 @@ class Refresh(msgspec.Struct):
     runs: RefreshRuns
     datasets: dict[str, RefreshDataset]
     ledger: dict[str, RefreshLedger]
+    problems: list[str] = []
+    """What could not be read, one line each."""
 
 
 class Fate(msgspec.Struct):

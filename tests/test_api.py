@@ -1,0 +1,92 @@
+"""The library's three functions: what they give, in which order, and what they refuse."""
+
+import inspect
+
+import pytest
+
+from tests.flow.token_jobs import token_trial
+from trace_flywheel import api
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.rollout import Rollout
+
+SECRET = "ghp_" + "e" * 36
+
+
+@pytest.fixture
+def job(tmp_path):
+    job = tmp_path / "job"
+    token_trial(job, "t__1", answers=("I look.", "I see.", f"The key is {SECRET}."))
+    token_trial(job, "t__2", reward=0.0)
+    return job
+
+
+def test_rollouts_come_in_path_order_and_redacted(job):
+    first, second = api.load_rollouts(job)
+    assert (first.trace_id, second.trace_id) == ("t__1", "t__2")
+    assert first.messages[-1].content == "The key is [REDACTED:github_token:1]."
+    assert first.exchanges == ()
+    assert len(next(api.load_rollouts(job, exchanges=True)).exchanges) == 3
+
+
+def test_or_as_they_are(job):
+    assert SECRET in str(next(api.load_rollouts(job, pii=None)).messages)
+
+
+def test_what_cannot_be_read_is_handed_over_and_the_rest_goes_on(job, caplog):
+    (job / "t__1" / "result.json").write_text("{")
+    drops = []
+    assert [r.trace_id for r in api.load_rollouts(job, on_drop=drops.append)] == ["t__2"]
+    assert [(drop.reason, drop.trace_id) for drop in drops] == [("bad_json", "t__1")]
+    assert len(list(api.load_rollouts(job))) == 1
+    assert "t__1/result.json: bad_json" in caplog.text
+
+
+def test_one_rollout_at_a_time(job):
+    loading = api.load_rollouts(job)
+    assert isinstance(next(loading), Rollout)
+    (job / "t__2" / "result.json").unlink()
+    assert list(loading) == []
+
+
+def test_a_path_without_a_job(tmp_path):
+    with pytest.raises(FlywheelError, match="no job found"):
+        list(api.load_rollouts(tmp_path))
+
+
+def test_training_signals_are_those_of_convert(job):
+    signal = api.training_signals(job)
+    (group,) = signal.groups
+    assert group.id == "task=t|agent=opencode|model=vllm/p|job=job"
+    assert [(m.rollout, m.reward) for m in group.members] == [("t__1", 1.0), ("t__2", 0.0)]
+    assert [m.advantage for m in group.members] == pytest.approx([0.70701, -0.70701], abs=1e-5)
+    (loo,) = api.training_signals(job, normalisation="loo", by=("task",)).groups
+    assert [m.advantage for m in loo.members] == [1.0, -1.0]
+
+
+def test_a_group_with_an_unreadable_member_is_withheld(job):
+    (job / "t__1" / "result.json").write_text("{")
+    (group,) = api.training_signals(job).groups
+    assert group.withheld == "withheld_unreadable"
+    assert group.members[0].advantage is None
+
+
+def test_an_unknown_group_key(job):
+    with pytest.raises(ValueError, match="no group key 'tasks'; known: task, agent"):
+        api.training_signals(job, by=("tasks",))
+    with pytest.raises(ValueError, match="no group key"):
+        list(api.stream_rollouts(job, by=("tasks",)))
+
+
+def test_streaming_goes_on_behind_a_cursor(job):
+    records = list(api.stream_rollouts(job, follow=False, group_size=2))
+    assert [record.group_complete for record in records] == [True, True]
+    assert list(api.stream_rollouts(job, follow=False, group_size=2, after=records[-1].cursor)) == []
+
+
+@pytest.mark.parametrize("name", api.__all__)
+def test_every_function_is_typed_and_documented(name):
+    function = getattr(api, name)
+    assert function.__doc__
+    signature = inspect.signature(function)
+    assert signature.return_annotation is not inspect.Signature.empty
+    assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values())

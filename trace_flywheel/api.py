@@ -1,0 +1,96 @@
+"""The library: rollouts, training signals and the stream, as typed records.
+
+Everything is redacted unless told otherwise, as on the command line. Records are `msgspec` structs: attributes to read,
+`msgspec.to_builtins` or `msgspec.json.encode` to write; their schemas are in `schemas/`.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from trace_flywheel.flow.convert_rollout import DEFAULT_BY, GROUP_KEYS
+from trace_flywheel.flow.load import load, training_signal
+from trace_flywheel.flow.stream import Request, Stream
+from trace_flywheel.records.documents import TrainingSignal
+from trace_flywheel.records.fate import Drop
+from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.records.rollout_stream import RolloutRecord
+from trace_flywheel.sources.reader import ReadOptions
+
+__all__ = ["load_rollouts", "stream_rollouts", "training_signals"]
+
+Pii = Literal["none", "standard", "all"]
+"""Personal data that is taken out beside secrets."""
+_log = logging.getLogger("trace_flywheel")
+
+
+def load_rollouts(
+    path: str | os.PathLike[str],
+    *,
+    pii: Pii | None = "standard",
+    exchanges: bool = False,
+    on_drop: Callable[[Drop], None] | None = None,
+) -> Iterator[Rollout]:
+    """The rollouts below a job folder, a folder above some, or an export file, in trial path order, one at a time.
+
+    `pii=None` leaves secrets where they are. `exchanges` also gives every recorded model call, which is slower. What
+    cannot be read or made safe goes to `on_drop`, or to the log where that is not given, and the rest goes on. Raises
+    `FlywheelError` for a path without a job.
+    """
+    told = on_drop or _logged
+    for one in load([Path(path)], pii, ReadOptions(exchanges=exchanges)):
+        if isinstance(one.safe, Drop):
+            told(one.safe)
+        else:
+            yield one.safe
+
+
+def training_signals(
+    path: str | os.PathLike[str],
+    *,
+    normalisation: Literal["grpo", "loo"] = "grpo",
+    by: Sequence[str] = DEFAULT_BY,
+    eps: float = 1e-4,
+) -> TrainingSignal:
+    """The advantage of every rollout below a path inside its group, by the rules of `convert --group-advantage`.
+
+    grpo: `(reward - mean) / (std + eps)` with the sample standard deviation; loo: `reward - mean` of the others.
+    Raises `ValueError` for an unknown group key, `FlywheelError` for a path without a job.
+    """
+    _check_keys(by)
+    return training_signal([Path(path)], normalisation, by, eps, "standard", ReadOptions(exchanges=False))
+
+
+def stream_rollouts(
+    path: str | os.PathLike[str],
+    *,
+    follow: bool = True,
+    poll_interval: float = 1.0,
+    timeout: float | None = None,
+    group_size: int | None = None,
+    by: Sequence[str] = DEFAULT_BY,
+    after: str | None = None,
+    pii: Pii = "standard",
+) -> Iterator[RolloutRecord]:
+    """A job's finished rollouts as they come, with their token ids where those may leave.
+
+    `follow` waits for the job to end, at most `timeout` seconds, looking every `poll_interval` seconds; without it
+    what is there is given. `group_size` gives groups whole, with advantages. `after` is the `cursor` of the last
+    record that was taken. Raises `FlywheelError` for a missing folder (unless followed), several jobs, a bad cursor.
+    """
+    if unknown := [key for key in by if key not in GROUP_KEYS]:
+        raise ValueError(f"no group key {unknown[0]!r}; known: {', '.join(GROUP_KEYS)}")
+    yield from Stream(
+        Request(Path(path), follow, poll_interval, timeout, group_size, tuple(by), after, pii), _log.warning
+    )
+
+
+def _check_keys(by: Sequence[str]) -> None:
+    if unknown := [key for key in by if key not in GROUP_KEYS]:
+        raise ValueError(f"no group key {unknown[0]!r}; known: {', '.join(GROUP_KEYS)}")
+
+
+def _logged(drop: Drop) -> None:
+    _log.warning("not loaded: %s: %s (%s)", drop.path, drop.reason, drop.evidence.get("text", drop.stage))
