@@ -33,6 +33,7 @@ COMMANDS = {
     "ledger": "The funnel of a dataset: in, kept, dropped by stage and reason.",
     "why": "One rollout's fate in every dataset, with the evidence.",
     "withdraw": "Take a grader's, a run's or a trace's rollouts out of the datasets; the rows are shown first.",
+    "purge": "Erase rollouts from lake, index and every version; tombstones with digests stay.",
     "doctor": "Environment, lake, schemas, what is off and how to mend it.",
 }
 

@@ -115,8 +115,10 @@ def attempts(index: Index, settings: Settings, withdrawals: Sequence[Withdrawal]
 
 
 def _gone(drop: Drop, withdrawals: Sequence[Withdrawal]) -> bool:
-    """Whether a rollout that could not be read was withdrawn with its run or by its id."""
-    return any(w.grader is None and w.covers(drop.run_id or "", drop.trace_id or "", None, None) for w in withdrawals)
+    """Whether a rollout that could not be read was withdrawn with its run or by its id, or was erased."""
+    return drop.reason == "purged" or any(
+        w.grader is None and w.covers(drop.run_id or "", drop.trace_id or "", None, None) for w in withdrawals
+    )
 
 
 def of_recipe(index: Index, common: Attempts, recipe: Recipe) -> tuple[Index, Attempts]:

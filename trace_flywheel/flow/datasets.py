@@ -197,6 +197,11 @@ def depth_classifier(curation: Curation) -> Made:
     return Made(CLASSIFIER, status, digest, current.digest, rows, path, Ledger(rows, rows, {}), current.counts)
 
 
+def make(curation: Curation, kind: Kind, recipe: str | None) -> Made:
+    """The dataset of a kind and recipe."""
+    return balanced_mix(curation, recipe) if kind == "mix" else _dataset(curation, kind, recipe)
+
+
 def sft_dataset(curation: Curation, recipe: str | None = None) -> Made:
     """SFT rows; without a recipe also `needs_grading.jsonl`, what could not be ranked."""
     return _dataset(curation, "sft", recipe)

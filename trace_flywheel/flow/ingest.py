@@ -37,6 +37,7 @@ from trace_flywheel.flow.inputs import SideInputs, read_options
 from trace_flywheel.flow.steps import Job, Step, StepResult
 from trace_flywheel.flow.workers import Crash, run_alone, worker_count
 from trace_flywheel.lake.parts import Part
+from trace_flywheel.lake.purged import purged_of
 from trace_flywheel.lake.store import FORMAT, Lake, LakeError, Sidecar
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Drop, Stage
@@ -103,7 +104,8 @@ def graded_traces(
     def plan(run: Run, fingerprint: str, stack: ExitStack) -> Job[Chunk]:
         folder = stack.enter_context(lake.generation(GRADED, run.run_id))
         tasks = [
-            Chunk(run, i, units, folder, f"chunk-{i:05d}", keep) for i, units in enumerate(chunks(discover.units(run)))
+            Chunk(run, i, units, folder, f"chunk-{i:05d}", keep, purged_of(lake, run.run_id))
+            for i, units in enumerate(chunks(discover.units(run)))
         ]
         return Job(run, folder, tasks, fingerprint)
 
@@ -114,7 +116,7 @@ def graded_traces(
         facts = {"format": job.run.format, "path": job.run.path.name, "keep_raw": keep}
         parts = [_renamed(job, k, part) for k, part in enumerate(p for o in outcomes for p in o.parts)]
         drops = [d for o in outcomes for d in o.drops]
-        wanted = _wanted(GRADED, job.run, lake, settings, inputs, job.fingerprint)
+        wanted = wanted_digest(GRADED, job.run.run_id, lake, settings, inputs, job.fingerprint)
         entered = sum(p.rows for p in parts) + len(drops)
         sidecar = lake.commit(
             job.folder,
@@ -145,9 +147,14 @@ def redacted_rollouts(
         if before.facts["keep_raw"]:
             tasks = [Parts(lake.part_path(before, part), (part,), folder, corrections) for part in before.parts]
         elif fingerprint == before.source_fingerprint:
-            options = read_options(settings)
+            options, purged = read_options(settings), purged_of(lake, run.run_id)
             tasks = [
-                Parts(Reread(run, units, options), tuple(p for p in before.parts if p.chunk == i), folder, corrections)
+                Parts(
+                    Reread(run, units, options, purged),
+                    tuple(p for p in before.parts if p.chunk == i),
+                    folder,
+                    corrections,
+                )
                 for i, units in enumerate(chunks(discover.units(run)))
             ]
         else:
@@ -197,15 +204,17 @@ def rollout_index(
     yield from step.over(runs, _workers(settings, workers))
 
 
-def _wanted(step: str, run: Run, lake: Lake, settings: Settings, inputs: SideInputs, fingerprint: str) -> str:
+def wanted_digest(step: str, run_id: str, lake: Lake, settings: Settings, inputs: SideInputs, fingerprint: str) -> str:
     """Digest of all that a run's partition of this step depends on."""
     if step == GRADED:
         options = msgspec.to_builtins(read_options(settings))
-        return content_id([FORMAT, CODE[step], fingerprint, options, settings.lake.keep_raw])
-    before = lake.sidecar(BEFORE[step], run.run_id)
+        made_from = [FORMAT, CODE[step], fingerprint, options, settings.lake.keep_raw]
+        purged = sorted(purged_of(lake, run_id))
+        return content_id([*made_from, purged] if purged else made_from)
+    before = lake.sidecar(BEFORE[step], run_id)
     content = before.content_digest if before else None
     if step == REDACTED:
-        corrections = [msgspec.to_builtins(c) for _, c in sorted(inputs.corrections_of(run.run_id).items())]
+        corrections = [msgspec.to_builtins(c) for _, c in sorted(inputs.corrections_of(run_id).items())]
         return content_id([FORMAT, CODE[step], content, ruleset_digest(settings.redaction.pii), corrections])
     rules = [settings.redaction.supervise_placeholders, settings.goldens.overlap]
     return content_id([FORMAT, CODE[step], content, inputs.goldens_digest, rules])
@@ -213,7 +222,9 @@ def _wanted(step: str, run: Run, lake: Lake, settings: Settings, inputs: SideInp
 
 def _is_fresh(step: str, lake: Lake, settings: Settings, inputs: SideInputs, run: Run, fingerprint: str) -> bool:
     sidecar = lake.sidecar(step, run.run_id)
-    return sidecar is not None and sidecar.inputs_digest == _wanted(step, run, lake, settings, inputs, fingerprint)
+    return sidecar is not None and sidecar.inputs_digest == wanted_digest(
+        step, run.run_id, lake, settings, inputs, fingerprint
+    )
 
 
 def _workers(settings: Settings, workers: int | None) -> int:
@@ -240,7 +251,7 @@ def _mirror(
         parts=[p for o in outcomes for p in o.parts],
         drops=[*lake.drops(job.before), *(d for o in outcomes for d in o.drops)],
         entered=job.before.counts.entered,
-        inputs_digest=_wanted(step, job.run, lake, settings, inputs, job.fingerprint),
+        inputs_digest=wanted_digest(step, job.run.run_id, lake, settings, inputs, job.fingerprint),
         source_fingerprint=job.fingerprint,
         facts={**job.before.facts, **facts, "of": job.before.content_digest},
     )

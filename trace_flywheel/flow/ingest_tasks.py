@@ -14,8 +14,9 @@ from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.index import entry
 from trace_flywheel.lake.index import INDEX_SCHEMA, index_table
 from trace_flywheel.lake.parts import Part, RolloutParts, TableFile, read_rollouts
+from trace_flywheel.lake.purged import address_of
 from trace_flywheel.lake.store import file_mode
-from trace_flywheel.records.fate import Drop
+from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import CorrectionEntry
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.redaction.redact import redactor
@@ -59,6 +60,8 @@ class Chunk(msgspec.Struct, frozen=True):
     folder: Path
     stem: str
     keep_text: bool
+    purged: frozenset[str] = frozenset()
+    """Addresses that were erased and must not come back."""
 
 
 def read_chunk(options: ReadOptions, task: Chunk) -> Outcome:
@@ -66,7 +69,7 @@ def read_chunk(options: ReadOptions, task: Chunk) -> Outcome:
         left.unlink()
     parts = RolloutParts(task.folder, task.stem, file_mode(GRADED), task.number, keep_text=task.keep_text)
     drops: list[Drop] = []
-    for item in _read(options, task.run, task.units):
+    for item in _read(options, task.run, task.units, task.purged):
         if isinstance(item, Drop):
             drops.append(item)
         else:
@@ -74,9 +77,13 @@ def read_chunk(options: ReadOptions, task: Chunk) -> Outcome:
     return Outcome(parts.close(), tuple(drops))
 
 
-def _read(options: ReadOptions, run: Run, units: Sequence[Unit]) -> Iterator[Rollout | Drop]:
+def _read(options: ReadOptions, run: Run, units: Sequence[Unit], purged: frozenset[str]) -> Iterator[Rollout | Drop]:
     for unit in units:
-        yield from discover.read_unit(run, unit, options)
+        for item in discover.read_unit(run, unit, options):
+            if purged and item.trace_id is not None and address_of(run.run_id, item.trace_id) in purged:
+                yield Drop(Stage.READ, "purged", run_id=run.run_id)
+            else:
+                yield item
 
 
 class Reread(msgspec.Struct, frozen=True):
@@ -85,6 +92,7 @@ class Reread(msgspec.Struct, frozen=True):
     run: Run
     units: tuple[Unit, ...]
     options: ReadOptions
+    purged: frozenset[str] = frozenset()
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -124,7 +132,7 @@ def _rollouts(source: Path | Reread) -> Iterator[Rollout]:
     if isinstance(source, Path):
         yield from (rollout for _, rollout in read_rollouts(source))
         return
-    for item in _read(source.options, source.run, source.units):
+    for item in _read(source.options, source.run, source.units, source.purged):
         if not isinstance(item, Drop):
             yield item
 

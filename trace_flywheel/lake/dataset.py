@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trace_flywheel.lake.files import TEMPORARY, new_file, replace_text, settle, workplace
-from trace_flywheel.lake.ledger import ledger_of
+from trace_flywheel.lake.ledger import fates_table, ledger_of
 from trace_flywheel.lake.parts import write_table
 from trace_flywheel.lake.store import LakeError
 from trace_flywheel.records.canonical import content_id
@@ -202,6 +202,36 @@ def draft(home: Path, name: str, layouts: Sequence[str]) -> Iterator[Draft]:
     base = home / "datasets" / name
     with workplace(base) as folder:
         yield Draft(base, name, folder, layouts)
+
+
+def remove(folder: Path) -> None:
+    """Remove a version whole. `latest` then names the newest that is left, or goes too."""
+    base = folder.parent
+    # Renamed first: a reader finds the whole version or none.
+    doomed = base / f"{TEMPORARY}{folder.name}"
+    folder.rename(doomed)
+    shutil.rmtree(doomed)
+    if (base / "latest").read_text("utf-8").strip() == folder.name:
+        left = sorted(_folders(base), key=lambda p: (p.stat().st_mtime_ns, p.name))
+        if left:
+            replace_text(base / "latest", left[-1].name + "\n")
+        else:
+            (base / "latest").unlink()
+
+
+def forget(version: Version, addresses: set[tuple[str, str]]) -> None:
+    """Take trace id and evidence from the fates of these (run id, trace id); what became of them still counts."""
+    table = fates(version).to_pylist()
+    known = [row for row in table if (row["run_id"], row["trace_id"]) in addresses]
+    if not known:
+        return
+    for row in known:
+        row |= {"trace_id": None, "evidence": None}
+    path = version.path / "fates.parquet"
+    temporary = version.path / f"{TEMPORARY}fates.parquet"
+    temporary.unlink(missing_ok=True)
+    write_table(temporary, fates_table(table))
+    temporary.replace(path)
 
 
 def _prune(base: Path, version: str, keep: int) -> None:

@@ -42,6 +42,7 @@ REASONS: dict[Stage, tuple[str, ...]] = {
         "conflicting_trace_id",
         "missing_result",
         "source_changed",
+        "purged",
     ),
     Stage.SAME_ROLLOUT: ("same_rollout", "retried"),
     Stage.REDACT: ("secret_left", "number_finding", "rule_failed"),

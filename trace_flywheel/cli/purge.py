@@ -1,0 +1,36 @@
+"""`flywheel purge`: erase rollouts, by trace id or by a value that must not exist any more."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trace_flywheel.cli.options import Config, Home, settings_of
+
+
+def purge(
+    reason: Annotated[str, typer.Option("--reason", help="Why; it stays in the tombstone, so name nobody.")],
+    trace: Annotated[str | None, typer.Option("--trace", help="The rollouts with this trace id.")] = None,
+    run: Annotated[str | None, typer.Option("--run", help="Of --trace: only in this run.")] = None,
+    value_from: Annotated[
+        Path | None, typer.Option("--value-from", help="The rollouts whose text holds what this file holds.")
+    ] = None,
+    home: Home = None,
+    config: Config = None,
+) -> None:
+    if (trace is None) == (value_from is None) or (run is not None and trace is None):
+        raise typer.BadParameter("give --trace (with --run where it stands in several) or --value-from")
+    from trace_flywheel.flow.purge import find_trace, find_value, value_of
+    from trace_flywheel.flow.purge import purge as erase
+    from trace_flywheel.flow.watch import side_inputs_now
+    from trace_flywheel.lake.store import Lake
+
+    settings = settings_of(home, config)
+    lake = Lake(settings.home)
+    addresses = find_trace(lake, trace, run) if trace is not None else find_value(lake, value_of(value_from or Path()))
+    done = erase(lake, settings, side_inputs_now(settings), addresses, reason)
+    print(f"{done.rollouts} rollouts erased; {len(done.versions)} versions that knew them are gone")
+    for made in done.made:
+        print(f"{made.name}: {made.rows} rows in {made.path}", file=sys.stderr)
+    print("the source folders are not touched; what was erased is not read from them again", file=sys.stderr)

@@ -1,0 +1,201 @@
+"""Erasure: a rollout's text and rows leave the lake, the index and every dataset version; tombstones stay.
+
+The three partitions of a run are written anew without it, part by part, so that part k still follows from part k; what
+was erased is a drop `read/purged` without a name. Versions that held a row of it are removed, in the others its fate
+loses its name, and the datasets are published again from what is left. The source folder is its owner's: it is not
+touched, and what was erased is not read back from it.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from trace_flywheel.flow import datasets
+from trace_flywheel.flow.datasets import Curation, Made, every, name_of
+from trace_flywheel.flow.ingest import BEFORE, STEPS, wanted_digest
+from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
+from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.lake import dataset
+from trace_flywheel.lake.parts import Part, TableFile
+from trace_flywheel.lake.purged import Tombstone, address_of, bury
+from trace_flywheel.lake.store import Lake, Sidecar, file_mode
+from trace_flywheel.records.canonical import sha256_hex
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.records.rows import Provenance
+from trace_flywheel.settings import Settings
+
+BATCH_ROWS = 1_000
+Address = tuple[str, str]
+"""Run id and trace id."""
+
+
+class Purged(msgspec.Struct, frozen=True):
+    """What an erasure did."""
+
+    rollouts: int
+    versions: tuple[str, ...]
+    """`NAME@VERSION` of the versions that held a row and are gone."""
+    made: tuple[Made, ...]
+
+
+def find_trace(lake: Lake, trace_id: str, run_id: str | None = None) -> tuple[Address, ...]:
+    """Addresses of a trace, in all runs or in one (by its id or the last component of it)."""
+    return _found(lake, lambda table: pc.equal(table["trace_id"], trace_id), run_id)
+
+
+def find_value(lake: Lake, value: str) -> tuple[Address, ...]:
+    """Addresses of the rollouts whose text holds a value, as it is or as JSON spells it."""
+    spellings = {value, orjson.dumps(value)[1:-1].decode()}
+
+    def holds(table: pa.Table) -> pa.ChunkedArray:
+        mask = np.zeros(table.num_rows, dtype=bool)
+        for name in table.column_names:
+            if pa.types.is_string(table[name].type) or pa.types.is_large_string(table[name].type):
+                for spelling in spellings:
+                    hits = pc.fill_null(pc.match_substring(table[name], spelling), False)
+                    mask |= hits.to_numpy(zero_copy_only=False) if isinstance(hits, pa.Array) else hits.to_numpy()
+        return pa.chunked_array([pa.array(mask)])
+
+    return _found(lake, holds, None)
+
+
+def purge(lake: Lake, settings: Settings, inputs: SideInputs, addresses: Sequence[Address], reason: str) -> Purged:
+    """Erase the rollouts at these addresses and publish again. Raises `FlywheelError` where there are none."""
+    if not addresses:
+        raise FlywheelError(
+            "nothing to purge: no rollout in the lake fits; `flywheel why TRACE_ID` tells what there is"
+        )
+    by_run: dict[str, set[str]] = {}
+    for run_id, trace_id in addresses:
+        by_run.setdefault(run_id, set()).add(trace_id)
+    for run_id, traces in sorted(by_run.items()):
+        standing = {step: sidecar for step in STEPS if (sidecar := lake.sidecar(step, run_id)) is not None}
+        fresh = {step for step, s in standing.items() if s.inputs_digest == _wanted(lake, settings, inputs, s)}
+        # First the tombstones: a run that is killed now is read again without what is to go.
+        bury(lake, _stones(lake, run_id, traces, reason))
+        for step, sidecar in standing.items():
+            _rewrite(lake, settings, inputs, sidecar, traces, step in fresh)
+    versions = tuple(_remove_versions(lake, set(addresses)))
+    (lake.root / "needs_grading.jsonl").unlink(missing_ok=True)
+    curation = Curation(lake, settings, inputs)
+    made = [datasets.grouped_advantages(curation)] + [
+        datasets.make(curation, kind, recipe)
+        for kind, recipe in every(settings)
+        if lake.current(name_of(kind, recipe)) is not None
+    ]
+    return Purged(len(addresses), versions, tuple(made))
+
+
+def _found(lake: Lake, mask: Callable[[pa.Table], pa.ChunkedArray], run_id: str | None) -> tuple[Address, ...]:
+    found: set[Address] = set()
+    for step in (GRADED, REDACTED):
+        for sidecar in lake.sidecars(step):
+            if run_id is not None and run_id not in (sidecar.run_id, sidecar.run_id.rsplit("/", 1)[-1]):
+                continue
+            for part in sidecar.parts:
+                table = pq.read_table(lake.part_path(sidecar, part))
+                traces = table.filter(mask(table))["trace_id"].to_pylist()
+                found |= {(sidecar.run_id, trace) for trace in traces}
+    return tuple(sorted(found))
+
+
+def _stones(lake: Lake, run_id: str, traces: set[str], reason: str) -> list[Tombstone]:
+    digests: dict[str, str] = {}
+    for step in (REDACTED, GRADED):
+        if (sidecar := lake.sidecar(step, run_id)) is None:
+            continue
+        for part in sidecar.parts:
+            table = pq.read_table(lake.part_path(sidecar, part))
+            for row in table.filter(_is_in(table, traces)).to_pylist():
+                digests[row["trace_id"]] = sha256_hex(orjson.dumps(row, option=orjson.OPT_SORT_KEYS))
+    return [Tombstone(address_of(run_id, t), run_id, digests.get(t, ""), reason) for t in sorted(traces)]
+
+
+def _is_in(table: pa.Table, traces: set[str]) -> pa.ChunkedArray:
+    return pc.is_in(table["trace_id"], value_set=pa.array(sorted(traces), pa.string()))
+
+
+def _wanted(lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar) -> str:
+    return wanted_digest(sidecar.asset, sidecar.run_id, lake, settings, inputs, sidecar.source_fingerprint)
+
+
+def _rewrite(
+    lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar, traces: set[str], fresh: bool
+) -> None:
+    """One partition of a run without the traces; each row that it loses is a nameless drop.
+
+    A partition that was up to date stays so; one that was not is made again by the next refresh, as before.
+    """
+    step, run_id = sidecar.asset, sidecar.run_id
+    parts: list[Part] = []
+    named = [drop for drop in lake.drops(sidecar) if drop.trace_id in traces]
+    lost = len(named)
+    with lake.generation(step, run_id) as folder:
+        for part in sidecar.parts:
+            table = pq.read_table(lake.part_path(sidecar, part))
+            left = table.filter(pc.invert(_is_in(table, traces)))
+            lost += table.num_rows - left.num_rows
+            if step == INDEX:
+                left = _closed_up(left)
+            with TableFile(folder / part.name, left.schema, file_mode(step), part.chunk) as file:
+                for start in range(0, left.num_rows, BATCH_ROWS):
+                    file.write(left.slice(start, BATCH_ROWS))
+            parts.append(file.part)
+        drops = [drop for drop in lake.drops(sidecar) if drop.trace_id not in traces]
+        before = lake.sidecar(BEFORE[step], run_id) if step in BEFORE and fresh else None
+        lake.commit(
+            folder,
+            step,
+            run_id,
+            parts=parts,
+            drops=[*drops, *[Drop(Stage.READ, "purged", run_id=run_id)] * lost],
+            entered=sidecar.counts.entered,
+            inputs_digest=_wanted(lake, settings, inputs, sidecar) if fresh else sidecar.inputs_digest,
+            source_fingerprint=sidecar.source_fingerprint,
+            facts={**sidecar.facts, **({"of": before.content_digest} if before else {})},
+        )
+
+
+def _closed_up(index: pa.Table) -> pa.Table:
+    """Index entries with the positions of a redacted part that lost the same rows."""
+    at = index.column_names.index("position")
+    field = index.schema.field(at)
+    return index.set_column(at, field, pa.array(range(index.num_rows), field.type))
+
+
+def _remove_versions(lake: Lake, addresses: set[Address]) -> list[str]:
+    """Remove every version with a row made from one of the addresses; in the others their fates lose their name."""
+    removed = []
+    for folder in sorted(path.parent for path in (lake.home / "datasets").glob("*/*/manifest.json")):
+        version = dataset.read_version(folder)
+        if any(addresses & set(zip(_runs(row), row.trace_ids, strict=False)) for row in dataset.provenance(version)):
+            removed.append(f"{version.name}@{version.version}")
+            dataset.remove(folder)
+        else:
+            dataset.forget(version, addresses)
+    return removed
+
+
+def _runs(row: Provenance) -> Address:
+    return row.run_id, row.rejected_run_id or row.run_id
+
+
+def value_of(file: Path) -> str:
+    """The value that a file holds, without the line's end. It never stands on a command line or in a log."""
+    value = file.read_text("utf-8").strip("\r\n")
+    if len(value) < MIN_VALUE_CHARS:
+        raise FlywheelError(
+            f"{file}: holds {len(value)} characters; a value of fewer than {MIN_VALUE_CHARS} fits too much"
+        )
+    return value
+
+
+MIN_VALUE_CHARS = 6
+"""Shorter ones stand in every other text by chance."""
