@@ -5,8 +5,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from trace_flywheel.flow.convert import Request, convert
+from trace_flywheel.flow.convert import convert
 from trace_flywheel.flow.convert_manifest import Tally
+from trace_flywheel.flow.convert_request import Request
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.trainers.candidates import Choice
 

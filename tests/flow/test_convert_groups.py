@@ -5,9 +5,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from trace_flywheel.flow.convert import Request, convert
+from trace_flywheel.flow.convert import convert
 from trace_flywheel.flow.convert_groups import summary_line
 from trace_flywheel.flow.convert_plan import job_names
+from trace_flywheel.flow.convert_request import Request
 
 BY = ("task", "agent", "model")
 

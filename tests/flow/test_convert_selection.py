@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from trace_flywheel.flow.convert import Request, convert
+from trace_flywheel.flow.convert import convert
+from trace_flywheel.flow.convert_request import Request
 from trace_flywheel.flow.convert_selection import selected_trials
 from trace_flywheel.records.errors import FlywheelError
 

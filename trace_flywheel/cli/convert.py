@@ -70,9 +70,9 @@ def convert(
     ] = False,
     workers: Annotated[int, typer.Option("--workers", min=0, help="Processes; 0 means one per core.")] = 0,
 ) -> None:
-    from trace_flywheel.flow.convert import Request
     from trace_flywheel.flow.convert import convert as convert_jobs
     from trace_flywheel.flow.convert_manifest import write_manifest
+    from trace_flywheel.flow.convert_request import Request
     from trace_flywheel.settings import load_settings
     from trace_flywheel.sources.reader import ReadOptions
     from trace_flywheel.trainers.candidates import Choice

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import msgspec
 import orjson
@@ -19,9 +19,9 @@ from trace_flywheel.flow.containers import opened
 from trace_flywheel.flow.convert_distinct import distinct
 from trace_flywheel.flow.convert_manifest import Tally
 from trace_flywheel.flow.convert_plan import Piece, is_job, plan_of
+from trace_flywheel.flow.convert_request import Normalisation, Request
 from trace_flywheel.flow.convert_rollout import (
     CONVERT,
-    DEFAULT_BY,
     Outcome,
     Refusal,
     Rules,
@@ -42,39 +42,10 @@ from trace_flywheel.sources.discover import read_unit
 from trace_flywheel.sources.goldens import goldens_above
 from trace_flywheel.sources.jsonl import read_lines
 from trace_flywheel.sources.reader import ReadOptions, Run
-from trace_flywheel.trainers.candidates import Choice
 from trace_flywheel.trainers.layout import Layout
 from trace_flywheel.trainers.registry import layout
 
-Normalisation = Literal["grpo", "loo"]
 Warn = Callable[[str], None]
-
-
-class Request(msgspec.Struct, frozen=True):
-    """What `flywheel convert` was asked for."""
-
-    paths: tuple[Path, ...]
-    out: Path
-    format: str = "prime-sft"
-    choice: Choice = Choice()
-    min_reward: float | None = None
-    group_advantage: Normalisation | None = None
-    group_by: tuple[str, ...] = DEFAULT_BY
-    reward_vector: bool = False
-    """Rows carry the parts of their reward, and with advantages one for each part."""
-    pii: str | None = "standard"
-    """Which personal data goes beside the secrets; None leaves everything as it is."""
-    expected_rows: int | None = None
-    require_tool_calls: bool = False
-    strict: bool = False
-    selection: Path | None = None
-    """A file that names the trials that take part (`convert_selection`)."""
-    goldens: tuple[Path, ...] = ()
-    """Golden files beside those found in an eval layout."""
-    overlap: float = 0.5
-    """Share of a golden statement's n-grams from which a rollout is held out."""
-    options: ReadOptions = ReadOptions()
-    eps: float = 1e-4
 
 
 class Job(msgspec.Struct, frozen=True):

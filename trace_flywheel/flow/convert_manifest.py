@@ -5,16 +5,14 @@ The manifest holds no clock and no machine: the same inputs, settings and versio
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import orjson
 
 from trace_flywheel.flow.atomic import replaced
+from trace_flywheel.flow.convert_request import Request
 from trace_flywheel.flow.convert_rollout import CONVERT, Outcome, Refusal
-
-if TYPE_CHECKING:
-    from trace_flywheel.flow.convert import Request
 
 SKIPPED = ("terminal_error", "reward", "no_trajectory", "provider_error", "no_assistant", "invalid")
 """Reasons that BenchFlow counts, as `skipped_<reason>`."""
@@ -83,7 +81,7 @@ class Tally:
     def _count(self, name: str, number: int) -> None:
         self.counts[name] = self.counts.get(name, 0) + number
 
-    def manifest(self, request: "Request") -> dict[str, Any]:
+    def manifest(self, request: Request) -> dict[str, Any]:
         """The manifest document."""
         missing = "skipped_missing_tools" if self.format == "trl-sft" else "skipped_missing_tool_defs"
         counters = {f"skipped_{reason}": self.counts.get(f"skipped_{reason}", 0) for reason in SKIPPED}
@@ -119,13 +117,13 @@ class Tally:
         return document
 
 
-def write_manifest(path: Path, tally: Tally, request: "Request") -> None:
+def write_manifest(path: Path, tally: Tally, request: Request) -> None:
     """Write the manifest, keys sorted, as BenchFlow does."""
     with replaced(path) as file:
         file.write(orjson.dumps(tally.manifest(request), option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2) + b"\n")
 
 
-def settings_of(request: "Request") -> dict[str, Any]:
+def settings_of(request: Request) -> dict[str, Any]:
     """What decided about the rows, as plain data."""
     return {
         "row_mode": request.choice.row_mode,

@@ -14,9 +14,10 @@ import orjson
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import curate
 from trace_flywheel.flow.atomic import replaced
-from trace_flywheel.flow.convert import Request, Warn, check_output, check_rows
+from trace_flywheel.flow.convert import Warn, check_output, check_rows
 from trace_flywheel.flow.convert_manifest import Tally
 from trace_flywheel.flow.convert_plan import plan_of
+from trace_flywheel.flow.convert_request import Request
 from trace_flywheel.flow.frame import graded, load_index
 from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.inputs import side_inputs
