@@ -14,7 +14,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from trace_flywheel.records.errors import FlywheelError
@@ -125,6 +125,19 @@ class Mix(Section):
         return value
 
 
+class Splits(Section):
+    eval: float = Field(0.0, ge=0, lt=1)
+    """Share of tasks whose rows go to the split `eval`; a task never changes its split while seed and shares stand."""
+    held_out: float = Field(0.0, ge=0, lt=1)
+    """Share of tasks whose rows go to the split `held_out`."""
+
+    @model_validator(mode="after")
+    def _leaves_train(self) -> "Splits":
+        if self.eval + self.held_out >= 1:
+            raise ValueError("eval and held_out leave nothing to train on; their sum must be below 1")
+        return self
+
+
 class Versions(Section):
     keep: PositiveInt = 10
     """Dataset versions kept; older ones are removed after a publication."""
@@ -187,6 +200,7 @@ class Settings(BaseSettings):
     dedup: Dedup = Dedup()
     redaction: Redaction = Redaction()
     mix: Mix = Mix()
+    splits: Splits = Splits()
     layouts: tuple[LAYOUTS, ...] = ("messages", "prime-sft", "trl-sft", "trl-dpo", "kto")
     """Layouts that every dataset is published in, where they fit its rows."""
     versions: Versions = Versions()

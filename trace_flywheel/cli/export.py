@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,6 +15,7 @@ def export(
     dataset: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="Without a version: the newest.")],
     format: Annotated[str, typer.Option("--format", help="The layout, as `flywheel convert` names it.")],
     out: Annotated[Path, typer.Option("--out", help="A new folder.")],
+    split: Annotated[Literal["train", "eval", "held_out"], typer.Option("--split")] = "train",
     home: Home = None,
     config: Config = None,
 ) -> None:
@@ -24,7 +25,7 @@ def export(
 
     settings = settings_of(home, config)
     version = find_version(settings.home, dataset)
-    made = written(version, format, out, redactor(settings.redaction.pii))
+    made = written(version, format, out, redactor(settings.redaction.pii), split)
     for row_id, fault in sorted(made.refused.items())[:FAULTS_SHOWN]:
         print(f"left out {row_id}: {fault}", file=sys.stderr)
     if len(made.refused) > FAULTS_SHOWN:

@@ -122,6 +122,23 @@ def corpus_near_duplicates(
     return drops(Stage.NEAR_DUPLICATE, rows, "corpus_near_duplicate", evidence)
 
 
+def near_prompts(
+    frame: pd.DataFrame, alive: np.ndarray, others: np.ndarray, prompt: Spans, threshold: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """For every row under the mask `alive` the row of the mask `others` whose prompt is near (`NONE` where there is
+    none), and the Jaccard of both."""
+    match, scores = _matched(
+        order=np.concatenate([np.flatnonzero(others), np.flatnonzero(alive)]),
+        owner=np.arange(len(frame)),
+        insert=others,
+        candidate=alive,
+        prompt=prompt,
+        supervised=prompt,
+        threshold=threshold,
+    )
+    return match, scores[:, 0]
+
+
 def _matched(
     order: np.ndarray,
     owner: np.ndarray,

@@ -22,6 +22,7 @@ from trace_flywheel.curation.preference import PairSet, build_pairs, unfit
 from trace_flywheel.curation.quality import quality_drops
 from trace_flywheel.curation.same_rollout import conflicting_ids, same_rollout
 from trace_flywheel.curation.selection import task_cap, top_fraction
+from trace_flywheel.curation.splits import crossing
 from trace_flywheel.curation.withdrawal import withdrawn
 from trace_flywheel.flow.corpora import Corpora
 from trace_flywheel.flow.frame import Index
@@ -155,6 +156,7 @@ def sft(index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, sett
         funnel.take(dedup.corpus_near_duplicates(frame, funnel.alive, *spans, corpus, threshold))
     warnings += _templates(frame, before, funnel.alive, settings.dedup.alarm_share)
     funnel.take(task_cap(frame, funnel.alive, settings.selection.max_per_task, settings.seed))
+    funnel.take(_crossing(funnel, index, settings))
     marked = int((accepted_ungraded(frame, ungraded) & funnel.alive).sum())
     lowest = selected.thresholds.groupby("task_id")["threshold"].min()
     facts = {
@@ -191,6 +193,7 @@ def pairs(index: Index, common: Attempts, holdout: Holdout, settings: Settings) 
     funnel.take(convertible(index.frame, funnel.alive, "pair", settings.grading.ungraded))
     warnings = _hold_out(funnel, index, holdout)
     funnel.take(quality_drops(index.frame, funnel.alive, "pair"))
+    funnel.take(_crossing(funnel, index, settings))
     built = build_pairs(
         index.frame, funnel.alive.copy(), common.members, index.hashes, index.norms, settings.pairs, settings.seed
     )
@@ -219,6 +222,7 @@ def kto(index: Index, common: Attempts, holdout: Holdout, settings: Settings) ->
     funnel.take(_all_of(funnel.alive & used, "used_in_pair", {}))
     passing = (frame["verdict"] == "pass").to_numpy(dtype=bool)
     funnel.take(_all_of(funnel.alive & ~passing & unfit(frame), "errored_or_truncated", {}))
+    funnel.take(_crossing(funnel, index, settings))
     labels = {"passing": int((funnel.alive & passing).sum()), "failing": int((funnel.alive & ~passing).sum())}
     if not all(labels.values()):
         funnel.take(_all_of(funnel.alive, "no_contrast", labels))
@@ -244,6 +248,7 @@ def rl(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> 
         rows = np.flatnonzero(here)
         evidence = [{"group_id": g} for g in common.groups["group_id"].iloc[rows].tolist()]
         funnel.take(drops(stage, rows, reasons.iloc[rows].tolist(), evidence))
+    funnel.take(_crossing(funnel, index, settings))
     funnel.take(stale_policies(index.frame, funnel.alive, settings.groups.max_policy_age))
     flat = int(common.groups["zero_spread"].to_numpy(dtype=bool)[funnel.alive].sum())
     kept = np.flatnonzero(funnel.alive)
@@ -255,6 +260,11 @@ def _entered(index: Index, common: Attempts) -> Funnel:
     funnel = Funnel(len(index.frame))
     funnel.take(common.drops)
     return funnel
+
+
+def _crossing(funnel: Funnel, index: Index, settings: Settings) -> pd.DataFrame:
+    threshold = settings.dedup.threshold
+    return crossing(index.frame, funnel.alive, index.prompt, settings.splits, settings.seed, threshold)
 
 
 def _hold_out(funnel: Funnel, index: Index, holdout: Holdout) -> tuple[str, ...]:

@@ -238,7 +238,7 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     layouts = layouts_for("sft", settings.layouts)
     with dataset.draft(lake.home, name, [one.NAME for one in layouts]) as draft:
         rows = _rows_named(curation, {(p.run_id, p.trace_ids[0]): p.row_id for p in wanted}, settings)
-        done = write_rows(draft, rows, Finisher(layouts, redactor(settings.redaction.pii), curation.holdout))
+        done = write_rows(draft, rows, Finisher(layouts, redactor(settings.redaction.pii), curation.holdout), settings)
         written = {row_id for ids in done.row_ids.values() for row_id in ids}
         late = {drop.evidence["row_id"]: drop for drop in done.late.values()}
         before = lake.table(name_of("sft", recipe), FATES).to_pylist()
@@ -277,7 +277,7 @@ def _dataset(curation: Curation, kind: curate.Kind, recipe: str | None) -> Made:
     layouts = layouts_for(kind, settings.layouts)
     with dataset.draft(lake.home, name, [one.NAME for one in layouts]) as draft:
         finisher = Finisher(layouts, redactor(settings.redaction.pii), curation.holdout)
-        done = write_rows(draft, rows_of(lake, curated, settings), finisher)
+        done = write_rows(draft, rows_of(lake, curated, settings), finisher, settings)
         fates = fates_table(curate.fates(curated, done.row_ids, done.late))
         shown = {"kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
         facts = {**curated.facts, **index.joined, **shown}

@@ -21,7 +21,7 @@ from trace_flywheel.lake.files import new_file, settle, workplace
 from trace_flywheel.lake.parts import write_table
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.message import Message, Tool, ToolCall
-from trace_flywheel.records.rows import KtoRow, PreferencePair, Provenance, RlRow, SftRow
+from trace_flywheel.records.rows import KtoRow, PreferencePair, Provenance, RlRow, SftRow, Split
 from trace_flywheel.redaction.redact import Redactor
 from trace_flywheel.trainers.layout import Layout
 from trace_flywheel.trainers.registry import layouts
@@ -38,8 +38,8 @@ class Exported(msgspec.Struct, frozen=True):
     refused: dict[str, str]
 
 
-def export(version: Version, format: str, out: Path, redactor: Redactor) -> Exported:
-    """Write a version in one layout to a new folder: data, provenance of the rows in it, card and manifest.
+def export(version: Version, format: str, out: Path, redactor: Redactor, split: Split = "train") -> Exported:
+    """Write one split of a version in one layout to a new folder: data, provenance of its rows, card and manifest.
 
     Raises `FlywheelError` for an unknown layout, one that cannot hold these rows, or a folder that is not empty.
     """
@@ -54,6 +54,8 @@ def export(version: Version, format: str, out: Path, redactor: Redactor) -> Expo
         seen: set[bytes] = set()
         with opened(one, data) as stream:
             for position, row in enumerate(rows_of_version(version)):
+                if row.provenance.split != split:
+                    continue
                 made = list(written(one, row))
                 fault = next((f for w in made for f in one.validate(w)), None)
                 fault = fault or next((f"finding: {rule}" for w in made for rule in redactor.scan(w)), None)
@@ -70,7 +72,8 @@ def export(version: Version, format: str, out: Path, redactor: Redactor) -> Expo
         write_table(folder / "provenance.parquet", pq.read_table(version.path / "provenance.parquet").take(kept))
         data = rows_file(one, data)
         file = {"path": data.relative_to(folder).as_posix(), "rows": rows, "bytes": data.stat().st_size}
-        manifest = {**version.manifest, "layout": format, "files": [file], "refused": len(refused)}
+        own = {"rows": len(kept), "splits": {split: len(kept)}}
+        manifest = {**version.manifest, **own, "layout": format, "files": [file], "refused": len(refused)}
         for name, text in (
             ("manifest.json", orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()),
             ("README.md", card(manifest)),

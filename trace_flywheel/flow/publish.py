@@ -15,6 +15,7 @@ import pandas as pd
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.masking import SupervisedRollout, supervised
+from trace_flywheel.curation.splits import split_of
 from trace_flywheel.flow.curate import Curated
 from trace_flywheel.flow.frame import Index
 from trace_flywheel.flow.ingest_tasks import REDACTED
@@ -117,7 +118,9 @@ class Published(msgspec.Struct):
     graders: dict[str, set[str]] = {}
 
 
-def write_rows(draft: Draft, rows: Iterable[tuple[tuple[int, ...], Row]], finisher: Finisher) -> Published:
+def write_rows(
+    draft: Draft, rows: Iterable[tuple[tuple[int, ...], Row]], finisher: Finisher, settings: Settings
+) -> Published:
     """Finish every row and add it to the draft. The same content twice is one row: two tasks may hold one pair."""
     done = Published()
     first: dict[str, Provenance] = {}
@@ -128,7 +131,8 @@ def write_rows(draft: Draft, rows: Iterable[tuple[tuple[int, ...], Row]], finish
                 done.late[source] = lines
             continue
         provenance = first[row.row_id] = row.provenance
-        draft.add(provenance, lines)
+        split = split_of(provenance.task_id, settings.splits, settings.seed)
+        draft.add(msgspec.structs.replace(provenance, split=split), lines)
         for source in sources:
             done.row_ids.setdefault(source, []).append(row.row_id)
         done.kinds[provenance.kind] = done.kinds.get(provenance.kind, 0) + 1

@@ -22,7 +22,7 @@ from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.grading import Withdrawal
 from trace_flywheel.records.rows import Provenance
 from trace_flywheel.redaction.redact import redactor
-from trace_flywheel.settings import Settings
+from trace_flywheel.settings import Settings, Splits
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -75,9 +75,15 @@ def excised(lake: Lake, settings: Settings, inputs: SideInputs, entry: Withdrawa
         version = dataset.read_version(made.path)
         names = list(version.manifest["settings"]["layouts"])
         layouts = layouts_for(version.manifest["kind"], names)
+        then = version.manifest["settings"]
+        as_then = settings.model_copy(
+            update={"splits": Splits.model_validate(then.get("splits", {})), "seed": then["seed"]}
+        )
         with dataset.draft(lake.home, made.name, [one.NAME for one in layouts]) as draft:
             rows = ((((0,), row)) for row in rows_of_version(version) if not _uses(row.provenance, entry))
-            done = write_rows(draft, rows, Finisher(layouts, redactor(settings.redaction.pii), curation.holdout))
+            done = write_rows(
+                draft, rows, Finisher(layouts, redactor(settings.redaction.pii), curation.holdout), as_then
+            )
             written = {row_id for ids in done.row_ids.values() for row_id in ids}
             kept = {p.row_id: p for p in dataset.provenance(version)}
             if any(row_id not in written and not _uses(p, entry) for row_id, p in kept.items()):

@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trace_flywheel.lake.shards import SPLITS, shard_stem
+
 UNKNOWN = {
     "template": "not-applicable: rows are message lists; the chat template is chosen by the trainer",
     "packing": "not-applicable: rows are not packed",
@@ -34,10 +36,23 @@ def _front_matter(manifest: Mapping[str, Any]) -> Iterator[str]:
     yield from ("tags: [agent-trajectories, trace-flywheel]", "configs:")
     for folder in _layout_folders(manifest):
         name = folder.removeprefix("layouts/").rstrip("/") or "default"
-        yield from (f"- config_name: {name}", f"  data_files: {_yaml(f'{folder}data-*.jsonl')}")
+        yield from (f"- config_name: {name}", *_data_files(manifest, folder))
         if name == "default":
             yield "  default: true"
     yield from ("---", "")
+
+
+def _data_files(manifest: Mapping[str, Any], folder: str) -> Iterator[str]:
+    """All files of a folder, or the files of each split."""
+    stems = {split: f"{folder}{shard_stem(split)}" for split in SPLITS}
+    paths = [file["path"] for file in manifest["files"]]
+    there = [s for s, stem in stems.items() if any(p.startswith(stem) and p[len(stem)].isdigit() for p in paths)]
+    if there == ["train"]:
+        yield f"  data_files: {_yaml(f'{folder}data-*.jsonl')}"
+        return
+    yield "  data_files:"
+    for split in there:
+        yield from (f"  - split: {split}", f"    path: {_yaml(f'{stems[split]}[0-9]*.jsonl')}")
 
 
 def _head(manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -55,7 +70,12 @@ def _funnel(manifest: Mapping[str, Any]) -> Iterator[str]:
     for step in manifest["funnel"]:
         dropped = ", ".join(f"{n} {reason}" for reason, n in sorted(step["dropped"].items()))
         yield f"| {step['stage']} | {step['in']} | {step['kept']} | {dropped} |"
-    yield from ("", f"Rows: {manifest['rows']}, all in one split (`train`); no other split was asked for.", "")
+    splits = manifest.get("splits", {})
+    if set(splits) <= {"train"}:
+        yield from ("", f"Rows: {manifest['rows']}, all in one split (`train`); no other split was asked for.", "")
+        return
+    named = ", ".join(f"{n} {split}" for split, n in splits.items())
+    yield from ("", f"Rows by split, whole tasks each: {named}. Seed {manifest['settings']['seed']}.", "")
 
 
 def _fields(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -1,10 +1,11 @@
 """Dataset versions: immutable folders that appear whole, named by a hash of their rows and settings.
 
-    datasets/<name>/<version>/  data-00000.jsonl …  layouts/<layout>/data-00000.jsonl …  README.md  manifest.json
-                                provenance.parquet  fates.parquet            datasets/<name>/latest names the newest
+    datasets/<name>/<version>/  data-00000.jsonl …  data-eval-00000.jsonl …  layouts/<layout>/data-00000.jsonl …
+                                README.md  manifest.json  provenance.parquet  fates.parquet
+    datasets/<name>/latest      names the newest
 
-Rows may be added in any order: they are spooled and written sorted by (task id, row id), so that the bytes do not
-depend on where a row was read. Text passes through once and only keys and provenance stay in memory. The same rows
+Rows may be added in any order: they are spooled and written sorted by (split, task id, row id), so that the bytes do
+not depend on where a row was read. Text passes through once and only keys and provenance stay in memory. The same rows
 under the same settings are the same version: it is kept, and nothing is written.
 """
 
@@ -25,6 +26,7 @@ import pyarrow.parquet as pq
 from trace_flywheel.lake.files import TEMPORARY, new_file, replace_text, settle, workplace
 from trace_flywheel.lake.ledger import fates_table, ledger_of
 from trace_flywheel.lake.parts import write_table
+from trace_flywheel.lake.shards import SPLITS, shard_stem
 from trace_flywheel.lake.store import LakeError
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.rows import Provenance
@@ -53,6 +55,7 @@ PROVENANCE_SCHEMA = pa.schema(
         pa.field("group_id", pa.string()),
         pa.field("rejected_run_id", pa.string()),
         pa.field("transforms", pa.list_(pa.string())),
+        pa.field("split", pa.string()),
     ]
 )
 
@@ -105,13 +108,17 @@ class Draft:
         written = [row_id for _, row_id, _, _ in self._rows]
         if claimed != set(written) or len(written) != len(claimed):
             raise AssertionError(f"{self.name}: fates keep {len(claimed)} rows, {len(written)} were written")
-        self._rows.sort(key=lambda r: r[:2])
+        self._rows.sort(key=lambda r: (SPLITS.index(r[2].split), *r[:2]))
+        splits = {split: sum(r[2].split == split for r in self._rows) for split in SPLITS}
         listed: list[dict[str, Any]] = []
         for layout in self._layouts:
             where = self._folder if layout == CANONICAL else self._folder / "layouts" / layout
             where.mkdir(parents=True, exist_ok=True)
-            shards = _write_shards(where, self._spools[layout].lines(r[3][layout] for r in self._rows))
-            listed += [{**s, "path": (where / s["path"]).relative_to(self._folder).as_posix()} for s in shards]
+            for split in SPLITS:
+                rows_of_split = [r[3][layout] for r in self._rows if r[2].split == split]
+                if rows_of_split or split == "train":
+                    shards = _write_shards(where, self._spools[layout].lines(iter(rows_of_split)), shard_stem(split))
+                    listed += [{**s, "path": (where / s["path"]).relative_to(self._folder).as_posix()} for s in shards]
         for spool in self._spools.values():
             spool.remove()
         rows = hashlib.sha256()
@@ -138,6 +145,7 @@ class Draft:
             ],
             "settings": dict(settings),
             "files": listed,
+            "splits": {split: n for split, n in splits.items() if n},
             **manifest,
         }
         manifest_validator().validate(document)
@@ -180,12 +188,12 @@ class _Spool:
         self._path.unlink()
 
 
-def _write_shards(folder: Path, blocks: Iterator[tuple[bytes, int]]) -> list[dict[str, Any]]:
+def _write_shards(folder: Path, blocks: Iterator[tuple[bytes, int]], stem: str) -> list[dict[str, Any]]:
     """Shards cut by rows and bytes; one empty shard where there is no row, so that the folder still loads as data."""
     shards: list[dict[str, Any]] = []
     waiting = next(blocks, None)
     while waiting is not None or not shards:
-        name, rows, size, digest = f"data-{len(shards):05d}.jsonl", 0, 0, hashlib.sha256()
+        name, rows, size, digest = f"{stem}{len(shards):05d}.jsonl", 0, 0, hashlib.sha256()
         with new_file(folder / name) as stream:
             while waiting is not None and (not rows or (rows < SHARD_ROWS and size + len(waiting[0]) <= SHARD_BYTES)):
                 stream.write(waiting[0])

@@ -11,6 +11,7 @@ import msgspec
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.message import Message, Tool
 
+Split = Literal["train", "eval", "held_out"]
 RowKind = Literal["sft", "correction", "masked", "pair", "kto", "rl"]
 
 
@@ -38,6 +39,8 @@ class Provenance(msgspec.Struct, frozen=True):
     """Of a pair whose members come from two runs."""
     transforms: tuple[str, ...] = ()
     """What changed the text since the source, in order (`redacted`, `corrected`, `masked`)."""
+    split: Split = "train"
+    """The file that holds it."""
 
 
 class SftRow(msgspec.Struct, frozen=True):

@@ -1,0 +1,63 @@
+"""Splits: whole tasks, sticky, near their shares; what is asked outside train is not taught in it."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.curation.index_frames import everyone, index_frame
+from trace_flywheel.curation.sketch import Spans
+from trace_flywheel.curation.splits import crossing, split_of
+from trace_flywheel.settings import SettingsError, Splits, load_settings
+
+HALF = Splits(eval=0.25, held_out=0.25)
+TASKS = [f"task-{i}" for i in range(2_000)]
+OF = {name: [t for t in TASKS if split_of(t, HALF, 42) == name] for name in ("train", "eval", "held_out")}
+
+
+def test_shares_are_met_and_a_seed_is_another_draw():
+    assert [len(tasks) / len(TASKS) for tasks in OF.values()] == pytest.approx([0.5, 0.25, 0.25], abs=0.04)
+    assert any(split_of(t, HALF, 42) != split_of(t, HALF, 43) for t in TASKS)
+    assert {split_of(t, Splits(), 42) for t in TASKS} == {"train"}
+
+
+@given(st.text(min_size=1), st.floats(0, 0.4), st.floats(0, 0.4))
+def test_a_growing_eval_share_only_takes_tasks_in(task, share, more):
+    before, after = split_of(task, Splits(eval=share), 7), split_of(task, Splits(eval=min(0.9, share + more)), 7)
+    assert not (before == "eval" and after == "train")
+
+
+def test_shares_leave_something_to_train_on():
+    with pytest.raises(SettingsError, match="leave nothing to train on"):
+        load_settings(splits={"eval": 0.5, "held_out": 0.5})
+
+
+def prompts(*texts):
+    return Spans.of_texts(list(texts))
+
+
+def test_a_train_row_near_an_eval_prompt_leaves_with_its_evidence():
+    words = [f"w{i}" for i in range(60)]
+    asked, near = " ".join(words), " ".join([*words[:59], "other"])
+    frame = index_frame(
+        {"trace_id": "a", "task_id": OF["eval"][0]},
+        {"trace_id": "b", "task_id": OF["train"][0]},
+        {"trace_id": "c", "task_id": OF["train"][1]},
+        {"trace_id": "d", "task_id": OF["train"][2]},
+    )
+    spans = prompts(asked, near, "something else is asked in this one and nowhere else at all", asked)
+    answer = crossing(frame, everyone(frame), spans, HALF, 42, 0.85)
+    assert answer["row"].tolist() == [1, 3]
+    told = json.loads(answer["evidence"].iat[0])
+    assert told["near"] == {"run_id": "root/run-a", "trace_id": "a", "task_id": OF["eval"][0], "split": "eval"}
+    assert 0.85 <= told["jaccard_prompt"] < 1
+    gone = np.array([False, True, True, True])
+    assert crossing(frame, gone, spans, HALF, 42, 0.85).empty  # an eval row that is out draws no one out
+    assert crossing(frame, everyone(frame), spans, Splits(), 42, 0.85).empty
+
+
+def test_train_rows_do_not_draw_each_other_out():
+    frame = index_frame(*({"trace_id": f"t{i}", "task_id": OF["train"][i]} for i in range(3)))
+    assert crossing(frame, everyone(frame), prompts("one two three", "one two three", "x"), HALF, 42, 0.85).empty
