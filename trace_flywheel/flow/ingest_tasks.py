@@ -5,10 +5,12 @@ pool), so it removes what it left before.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+import pyarrow as pa
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.index import entry
@@ -18,6 +20,7 @@ from trace_flywheel.lake.purged import address_of
 from trace_flywheel.lake.store import file_mode
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import CorrectionEntry
+from trace_flywheel.records.index import IndexEntry
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources import discover
@@ -26,7 +29,8 @@ from trace_flywheel.sources.reader import ReadOptions, Run, Unit
 GRADED, REDACTED, INDEX = "graded_traces", "redacted_rollouts", "rollout_index"
 CHUNK_BYTES, CHUNK_UNITS = 32_000_000, 512
 """A chunk of source units, cut in the order of their paths: enough work to send to a process."""
-INDEX_BATCH = 1_000
+TABLE_ROWS, GROUP_TABLES = 50, 20
+"""Entries that wait as objects, whose shingles take ten times the bytes of a column; tables of a row group."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -155,12 +159,16 @@ class Described(msgspec.Struct, frozen=True):
 def describe_part(shared: Describing, task: Described) -> Outcome:
     path = task.folder / f"part-{task.number:05d}.parquet"
     path.unlink(missing_ok=True)
-    batch = []
+    tables = _tables(
+        entry(rollout, task.number, position, shared.holdout, shared.supervise_placeholders)
+        for position, rollout in read_rollouts(task.source, exchanges=False)
+    )
     with TableFile(path, INDEX_SCHEMA, file_mode(INDEX)) as file:
-        for position, rollout in read_rollouts(task.source, exchanges=False):
-            batch.append(entry(rollout, task.number, position, shared.holdout, shared.supervise_placeholders))
-            if len(batch) >= INDEX_BATCH:
-                file.write(index_table(batch))
-                batch = []
-        file.write(index_table(batch))
+        while group := list(islice(tables, GROUP_TABLES)):
+            file.write(pa.concat_tables(group))
     return Outcome((file.part,))
+
+
+def _tables(entries: Iterator[IndexEntry]) -> Iterator[pa.Table]:
+    while batch := list(islice(entries, TABLE_ROWS)):
+        yield index_table(batch)
