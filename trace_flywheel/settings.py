@@ -102,11 +102,26 @@ class Dedup(Section):
     """Share of a task's rows (of four or more) lost to near-duplicates above which the card warns of a template."""
 
 
+class AllowedValue(Section):
+    """A value that redaction leaves, by exactly one of pattern and fingerprint."""
+
+    reason: str
+    """Why it may stay; the card repeats it."""
+    pattern: str = ""
+    """RE2 that the whole value matches."""
+    fingerprint: str = ""
+    """From a report of this home."""
+
+
 class Redaction(Section):
     pii: Literal["standard", "all", "none"] = "standard"
     """Which personal data goes beside the secrets, which always go."""
     supervise_placeholders: Literal["mask", "keep"] = "mask"
     """A supervised turn that would teach a placeholder is masked, or kept as a target."""
+    rules: tuple[Path, ...] = ()
+    """More rule files (TOML, as those of the package); what they say enters hashes, where they lie does not."""
+    allow: tuple[AllowedValue, ...] = ()
+    """Values that stay, each with its reason: `[[redaction.allow]]`."""
 
 
 class Mix(Section):
@@ -229,6 +244,7 @@ class Settings(BaseSettings):
             tree.pop(name)
         tree["goldens"].pop("paths")
         tree["grading"].pop("verdicts")
+        tree["redaction"].pop("rules")  # their content is in the rule set's digest
         return tree
 
 
@@ -258,7 +274,7 @@ class _TomlSource(PydanticBaseSettingsSource):
                 f"{self.file}: unknown setting {unknown[0]!r}; known: {', '.join(Settings.model_fields)}"
             )
         base = self.file.resolve().parent
-        for section, name in (("goldens", "paths"), ("grading", "verdicts")):
+        for section, name in (("goldens", "paths"), ("grading", "verdicts"), ("redaction", "rules")):
             if isinstance(tree.get(section), dict) and name in tree[section]:
                 tree[section][name] = _absolute(tree[section][name], base)
         for name in ("roots", "corpora", "home", *INPUT_FILES):

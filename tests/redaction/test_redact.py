@@ -8,7 +8,9 @@ import pytest
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.message import Message, Tool, ToolCall
 from trace_flywheel.records.rollout import Exchange, Rollout, RolloutError, Source
-from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.redaction.redact import Redactor, redactor
+from trace_flywheel.redaction.rules import rules_of
+from trace_flywheel.redaction.scanner import Scanner
 
 GITHUB = "ghp_" + "a" * 36
 OTHER = "ghp_" + "Zb9" * 12
@@ -181,7 +183,7 @@ def test_a_finding_in_a_number_drops_and_the_drop_has_no_value() -> None:
 
 
 def test_a_rule_that_fails_drops(monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh = redactor.__wrapped__("standard")
+    fresh = Redactor(Scanner(rules_of("standard")))
 
     def explode(value: str) -> bool:
         raise RuntimeError(value)

@@ -73,6 +73,7 @@ def convert(
     from trace_flywheel.flow.convert import convert as convert_jobs
     from trace_flywheel.flow.convert_manifest import write_manifest
     from trace_flywheel.flow.convert_request import Request
+    from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.settings import load_settings
     from trace_flywheel.sources.reader import ReadOptions
     from trace_flywheel.trainers.candidates import Choice
@@ -120,7 +121,7 @@ def convert(
             include_oracle=include_oracle,
             min_reward=min_reward,
             expected_rows=expected_rows,
-            pii=settings.redaction.pii if redact else None,
+            pii=policy_of(settings) if redact else None,
             strict=strict,
             goldens=settings.goldens.paths,
             overlap=settings.goldens.overlap,
@@ -141,7 +142,7 @@ def convert(
         group_advantage=group_advantage,
         group_by=by,
         reward_vector=reward_vector,
-        pii=settings.redaction.pii if redact else None,
+        pii=policy_of(settings) if redact else None,
         expected_rows=expected_rows,
         require_tool_calls=require_tool_calls,
         strict=strict,

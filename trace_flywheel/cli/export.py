@@ -20,12 +20,13 @@ def export(
     config: Config = None,
 ) -> None:
     from trace_flywheel.flow.export import export as written
+    from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.lake.dataset import find_version
     from trace_flywheel.redaction.redact import redactor
 
     settings = settings_of(home, config)
     version = find_version(settings.home, dataset)
-    made = written(version, format, out, redactor(settings.redaction.pii), split)
+    made = written(version, format, out, redactor(policy_of(settings)), split)
     for row_id, fault in sorted(made.refused.items())[:FAULTS_SHOWN]:
         print(f"left out {row_id}: {fault}", file=sys.stderr)
     if len(made.refused) > FAULTS_SHOWN:

@@ -24,6 +24,7 @@ COMMANDS = {
     "sources": "What would be read below a folder: format, runs, rollouts, problems. Writes nothing.",
     "convert": "Job folders to one trainer file.",
     "validate": "Check a trainer file; name all faults, each with its line.",
+    "redact": "A file or pipe without secrets and personal data, and a report that names no value.",
     "token-coverage": "Which rollouts carry token ids and logprobs good enough to train on.",
     "stream": "One JSON line per finished rollout while a job runs.",
     "traces-to-data": "Agent recordings (.atraj) to SFT rows or preference pairs.",

@@ -35,6 +35,7 @@ def stream(
     from msgspec.json import encode
 
     from trace_flywheel.cli.options import group_keys
+    from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.flow.stream import Request, Stream
     from trace_flywheel.settings import load_settings
     from trace_flywheel.sources.reader import ReadOptions
@@ -45,7 +46,7 @@ def stream(
         max_line_bytes=int(settings.ingest.max_line_mb * 1e6), pass_reward=settings.grading.pass_reward
     )
     request = Request(
-        job, follow, poll_interval, timeout, group_size, by, after, settings.redaction.pii, options, settings.groups.eps
+        job, follow, poll_interval, timeout, group_size, by, after, policy_of(settings), options, settings.groups.eps
     )
     records = Stream(request, lambda text: print(text, file=sys.stderr, flush=True))
     try:

@@ -18,6 +18,7 @@ def token_coverage(
 ) -> None:
     import msgspec
 
+    from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.flow.token_coverage import last_line, line_of
     from trace_flywheel.flow.token_coverage import token_coverage as coverage
     from trace_flywheel.redaction.redact import redactor
@@ -29,7 +30,7 @@ def token_coverage(
         raise typer.Exit(NO_PATH)
     settings = load_settings()
     options = ReadOptions(max_line_bytes=int(settings.ingest.max_line_mb * 1e6))
-    report = coverage(path, redactor(settings.redaction.pii), options)
+    report = coverage(path, redactor(policy_of(settings)), options)
     if as_json:
         print(json.dumps(msgspec.to_builtins(report), indent=2))
         return

@@ -83,6 +83,7 @@ def traces_to_data(
         raise typer.BadParameter("must be a finite number", param_hint="--minhash-threshold")
     from trace_flywheel.flow.atraj_compat import Sketch
     from trace_flywheel.flow.judgments import Policy
+    from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.flow.traces_to_data import Request
     from trace_flywheel.flow.traces_to_data import traces_to_data as export_rows
     from trace_flywheel.sources.reader import ReadOptions
@@ -116,7 +117,7 @@ def traces_to_data(
         echo_drop=not no_tool_echo_drop,
         threshold=settings.dedup.threshold if minhash_threshold is None else minhash_threshold,
         sketch=sketch if compat is not None else None,
-        pii=pii or settings.redaction.pii,
+        pii=policy_of(settings, pii=pii),
         placeholders=settings.redaction.supervise_placeholders,
         dry_run=dry_run,
         judgments=judge_scores,

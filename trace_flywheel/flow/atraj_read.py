@@ -13,6 +13,7 @@ from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import CorrectionEntry
 from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.atraj import PACKED_SUFFIX, SUFFIX
 from trace_flywheel.sources.corrections import read_corrections
@@ -69,7 +70,7 @@ def read_all(
     found: Recordings,
     options: ReadOptions,
     task: str | None,
-    pii: str,
+    pii: Policy | str,
     corrections: dict[str, CorrectionEntry],
     counts: Counts,
 ) -> list[Rollout]:
@@ -106,7 +107,7 @@ def read_all(
     return sorted(kept, key=lambda rollout: rollout.source.path)
 
 
-def _clean(rollout: Rollout, entry: CorrectionEntry | None, pii: str) -> Rollout | Drop:
+def _clean(rollout: Rollout, entry: CorrectionEntry | None, pii: Policy | str) -> Rollout | Drop:
     if entry is not None:
         rollout = msgspec.structs.replace(rollout, correction=entry.correction)
     clean = redactor(pii).redact(rollout)

@@ -21,6 +21,7 @@ from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.golden import Golden
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout, Source
+from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.benchflow_tree import every_tree, read_branches
 from trace_flywheel.sources.goldens import goldens_above
@@ -43,7 +44,7 @@ class Request(msgspec.Struct, frozen=True):
     include_oracle: bool = False
     min_reward: float | None = None
     expected_rows: int | None = None
-    pii: str | None = "standard"
+    pii: Policy | str | None = "standard"
     strict: bool = False
     goldens: tuple[Path, ...] = ()
     overlap: float = 0.5
@@ -213,7 +214,7 @@ def _rollout(trial: BranchTrial, messages: tuple[Message, ...], metadata: dict[s
     )
 
 
-def _redacted(trial: BranchTrial, fork: Fork, children: Sequence[BranchChild], pii: str | None) -> Fork | Drop:
+def _redacted(trial: BranchTrial, fork: Fork, children: Sequence[BranchChild], pii: Policy | str | None) -> Fork | Drop:
     """The fork with its observed children, redacted as one."""
     if pii is None:
         return msgspec.structs.replace(fork, children=tuple(children))

@@ -37,6 +37,7 @@ from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import Golden
 from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.discover import read_unit
 from trace_flywheel.sources.goldens import goldens_above
@@ -53,7 +54,7 @@ class Job(msgspec.Struct, frozen=True):
 
     format: str
     rules: Rules
-    pii: str | None
+    pii: Policy | str | None
     options: ReadOptions
     goldens: tuple[Golden, ...] = ()
     overlap: float = 0.5

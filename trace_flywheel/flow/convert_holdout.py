@@ -14,11 +14,12 @@ from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import Golden
 from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import NumberFindingError, SecretLeftError, redactor
 from trace_flywheel.sources.goldens import read_goldens
 
 
-def goldens_for(paths: Sequence[Path], pii: str | None) -> tuple[Golden, ...]:
+def goldens_for(paths: Sequence[Path], pii: Policy | str | None) -> tuple[Golden, ...]:
     """The goldens of these files, redacted as the rollouts are, or a redacted name would hide one.
 
     Raises `FlywheelError` for a file or line that cannot be read.
@@ -33,7 +34,7 @@ def goldens_for(paths: Sequence[Path], pii: str | None) -> tuple[Golden, ...]:
     return tuple(goldens)
 
 
-def _redacted(golden: Golden, pii: str) -> Golden:
+def _redacted(golden: Golden, pii: Policy | str) -> Golden:
     redact = redactor(pii).redact_value
     try:
         statement, answer = redact(golden.statement)[0], redact(golden.answer)[0]

@@ -13,6 +13,7 @@ import orjson
 from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.convert_request import Request
 from trace_flywheel.flow.convert_rollout import CONVERT, Outcome, Refusal
+from trace_flywheel.redaction.policy import Policy
 
 SKIPPED = ("terminal_error", "reward", "no_trajectory", "provider_error", "no_assistant", "invalid")
 """Reasons that BenchFlow counts, as `skipped_<reason>`."""
@@ -134,7 +135,7 @@ def settings_of(request: Request) -> dict[str, Any]:
         "group_advantage": request.group_advantage,
         "group_by": list(request.group_by),
         "reward_vector": request.reward_vector,
-        "redaction": request.pii,
+        "redaction": request.pii.pii if isinstance(request.pii, Policy) else request.pii,
         "pass_reward": request.options.pass_reward,
     }
 

@@ -21,6 +21,7 @@ from trace_flywheel.flow.convert_request import Request
 from trace_flywheel.flow.frame import graded, load_index
 from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.inputs import side_inputs
+from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Finisher, layouts_for, rows_of
 from trace_flywheel.flow.validate import has_calls
 from trace_flywheel.lake.store import Lake
@@ -72,7 +73,7 @@ def _decided(
     index = graded(load_index(lake), inputs)
     holdout = Holdout(inputs.goldens, settings.goldens.overlap)
     curated = curate.pairs(index, curate.attempts(index, settings), holdout, settings)
-    return curated, Finisher(layouts_for("pair", [format]), redactor(settings.redaction.pii), holdout)
+    return curated, Finisher(layouts_for("pair", [format]), redactor(policy_of(settings)), holdout)
 
 
 def _tell(fate: dict[str, Any], tally: Tally, strict: bool, warn: Warn) -> None:

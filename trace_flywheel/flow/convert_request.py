@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from trace_flywheel.flow.convert_rollout import DEFAULT_BY
+from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.sources.reader import ReadOptions
 from trace_flywheel.trainers.candidates import Choice
 
@@ -24,7 +25,7 @@ class Request(msgspec.Struct, frozen=True):
     group_by: tuple[str, ...] = DEFAULT_BY
     reward_vector: bool = False
     """Rows carry the parts of their reward, and with advantages one for each part."""
-    pii: str | None = "standard"
+    pii: Policy | str | None = "standard"
     """Which personal data goes beside the secrets; None leaves everything as it is."""
     expected_rows: int | None = None
     require_tool_calls: bool = False

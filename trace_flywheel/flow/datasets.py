@@ -30,6 +30,7 @@ from trace_flywheel.flow.frame import Index, agreeing, digest_of, graded, load_i
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.manifest import hashed_settings, manifest_of, recipe_settings
 from trace_flywheel.flow.mix import choose, mixed_fates
+from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Finisher, Row, layouts_for, rows_of, sft_row, texts, write_rows
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
@@ -40,7 +41,7 @@ from trace_flywheel.lake.withdrawn import in_force
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.records.grading import Withdrawal
-from trace_flywheel.redaction.redact import redactor, ruleset_digest
+from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings
 
 ADVANTAGES, CLASSIFIER, FATES = "grouped_advantages", "depth_classifier", "fates"
@@ -117,7 +118,7 @@ class Curation:
     @cached_property
     def inputs_digest(self) -> str:
         """Of all that the assets over all runs depend on, settings apart."""
-        rules = ruleset_digest(self.settings.redaction.pii)
+        rules = policy_of(self.settings).digest()
         inputs = [self.inputs.goldens_digest, self.inputs.grades_digest, self.corpora_digest]
         inputs += [[w.what, w.reason] for w in self.withdrawals]
         return content_id([CODE, digest_of(self.runs), rules, inputs])
@@ -238,7 +239,7 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     layouts = layouts_for("sft", settings.layouts)
     with dataset.draft(lake.home, name, [one.NAME for one in layouts]) as draft:
         rows = _rows_named(curation, {(p.run_id, p.trace_ids[0]): p.row_id for p in wanted}, settings)
-        done = write_rows(draft, rows, Finisher(layouts, redactor(settings.redaction.pii), curation.holdout), settings)
+        done = write_rows(draft, rows, Finisher(layouts, redactor(policy_of(settings)), curation.holdout), settings)
         written = {row_id for ids in done.row_ids.values() for row_id in ids}
         late = {drop.evidence["row_id"]: drop for drop in done.late.values()}
         before = lake.table(name_of("sft", recipe), FATES).to_pylist()
@@ -276,7 +277,7 @@ def _dataset(curation: Curation, kind: curate.Kind, recipe: str | None) -> Made:
         replace_text(lake.root / "needs_grading.jsonl", "".join(f"{line}\n" for line in lines))
     layouts = layouts_for(kind, settings.layouts)
     with dataset.draft(lake.home, name, [one.NAME for one in layouts]) as draft:
-        finisher = Finisher(layouts, redactor(settings.redaction.pii), curation.holdout)
+        finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
         done = write_rows(draft, rows_of(lake, curated, settings), finisher, settings)
         fates = fates_table(curate.fates(curated, done.row_ids, done.late))
         shown = {"kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}

@@ -34,6 +34,7 @@ from trace_flywheel.flow.ingest_tasks import (
     redact_parts,
 )
 from trace_flywheel.flow.inputs import SideInputs, read_options
+from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.steps import Job, Step, StepResult
 from trace_flywheel.flow.workers import Crash, run_alone, worker_count
 from trace_flywheel.lake.parts import Part
@@ -42,7 +43,6 @@ from trace_flywheel.lake.store import FORMAT, Lake, LakeError, Sidecar
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.index import INDEX_VERSION
-from trace_flywheel.redaction.redact import ruleset_digest
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources import discover
 from trace_flywheel.sources.reader import ReadOptions, Run
@@ -171,7 +171,7 @@ def redacted_rollouts(
         return _mirror(REDACTED, job, lake, settings, inputs, {"findings": dict(sorted(findings.items()))})
 
     fresh = partial(_is_fresh, REDACTED, lake, settings, inputs)
-    step = Step(REDACTED, lake, fresh, plan, redact_parts, settings.redaction.pii, finish)
+    step = Step(REDACTED, lake, fresh, plan, redact_parts, policy_of(settings, told=True), finish)
     yield from step.over(runs, _workers(settings, workers))
 
 
@@ -215,7 +215,7 @@ def wanted_digest(step: str, run_id: str, lake: Lake, settings: Settings, inputs
     content = before.content_digest if before else None
     if step == REDACTED:
         corrections = [msgspec.to_builtins(c) for _, c in sorted(inputs.corrections_of(run_id).items())]
-        return content_id([FORMAT, CODE[step], content, ruleset_digest(settings.redaction.pii), corrections])
+        return content_id([FORMAT, CODE[step], content, policy_of(settings).digest(), corrections])
     rules = [settings.redaction.supervise_placeholders, settings.goldens.overlap]
     return content_id([FORMAT, CODE[step], content, inputs.goldens_digest, rules])
 

@@ -22,6 +22,7 @@ from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import CorrectionEntry
 from trace_flywheel.records.index import IndexEntry
 from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources import discover
 from trace_flywheel.sources.reader import ReadOptions, Run, Unit
@@ -108,8 +109,8 @@ class Parts(msgspec.Struct, frozen=True):
     corrections: dict[str, CorrectionEntry]
 
 
-def redact_parts(pii: str, task: Parts) -> Outcome:
-    redact = redactor(pii).redact
+def redact_parts(policy: Policy, task: Parts) -> Outcome:
+    redact = redactor(policy).redact
     rollouts = _rollouts(task.source)
     made: list[Part] = []
     drops: list[Drop] = []

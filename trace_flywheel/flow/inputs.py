@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from trace_flywheel.curation.holdout import fingerprint
+from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.golden import CorrectionEntry, Golden
@@ -65,7 +66,7 @@ def side_inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
     verdicts = _good(VerdictEntry, (e for p in settings.grading.verdicts for e in read_verdicts(p, spellings)), faults)
     scores = _good(JudgeEntry, (e for p in settings.judge_scores for e in read_judge_scores(p)), faults)
     # A golden passes the same redactor as the rollouts, or a redacted name would hide it from the search.
-    rules = redactor(settings.redaction.pii)
+    rules = redactor(policy_of(settings))
     held = tuple(_redacted(golden, rules) for golden in goldens)
     return SideInputs(held, corrections, tuple(faults), verdicts, scores, golden_files(runs, settings))
 

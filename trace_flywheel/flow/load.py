@@ -10,6 +10,7 @@ from trace_flywheel.flow.convert_rollout import identity_of, outcome_of_drop, re
 from trace_flywheel.records.documents import TrainingSignal
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.discover import read_unit
 from trace_flywheel.sources.reader import ReadOptions
@@ -26,7 +27,7 @@ class Loaded(msgspec.Struct, frozen=True):
     """Name of the job in group keys; None for what looked like a job and is none."""
 
 
-def load(paths: Sequence[Path], pii: str | None, options: ReadOptions) -> Iterator[Loaded]:
+def load(paths: Sequence[Path], pii: Policy | str | None, options: ReadOptions) -> Iterator[Loaded]:
     """Everything below these folders and files, one unit at a time. Raises `FlywheelError` where there is no job."""
     plan = plan_of(paths)
     for base, drop in plan.problems:
@@ -39,7 +40,12 @@ def load(paths: Sequence[Path], pii: str | None, options: ReadOptions) -> Iterat
 
 
 def training_signal(
-    paths: Sequence[Path], normalisation: str, by: Sequence[str], eps: float, pii: str | None, options: ReadOptions
+    paths: Sequence[Path],
+    normalisation: str,
+    by: Sequence[str],
+    eps: float,
+    pii: Policy | str | None,
+    options: ReadOptions,
 ) -> TrainingSignal:
     """The advantages of all rollouts below these paths, by the rules of `convert --group-advantage`."""
     # groups come with pandas

@@ -5,9 +5,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Published
 from trace_flywheel.lake.store import Sidecar
-from trace_flywheel.redaction.redact import ruleset_digest
 from trace_flywheel.settings import Recipe, Settings
 from trace_flywheel.trainers.layout import Layout
 
@@ -39,7 +39,7 @@ def manifest_of(
     """The manifest beside rows, counts and files: inputs with digests, code, graders, facts and warnings."""
     return {
         "kind": kind,
-        "code": {"version": _code_version(), "datasets": code, "ruleset": ruleset_digest(settings.redaction.pii)},
+        "code": {"version": _code_version(), "datasets": code, "ruleset": policy_of(settings).digest()},
         "inputs": {
             "digest": digest,
             "runs": [{"run_id": s.run_id, "content_digest": s.content_digest} for s in runs],

@@ -17,6 +17,7 @@ from trace_flywheel.flow.stream_job import Found, State, job_of, results, state_
 from trace_flywheel.flow.stream_trial import Trial, key_of, read_trial, record_of
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.rollout_stream import RolloutRecord
+from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.benchflow_retry import retries
 from trace_flywheel.sources.jsonl import Fault
@@ -41,7 +42,7 @@ class Request(msgspec.Struct, frozen=True):
     group_size: int | None = None
     group_by: tuple[str, ...] = DEFAULT_BY
     after: str | None = None
-    pii: str = "standard"
+    pii: Policy | str = "standard"
     options: ReadOptions = ReadOptions()
     eps: float = 1e-4
 

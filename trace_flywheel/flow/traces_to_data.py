@@ -24,6 +24,7 @@ from trace_flywheel.flow.atraj_report import Report
 from trace_flywheel.flow.atraj_rows import Draft, Export, Harvest, harvest, messages_of, row_of
 from trace_flywheel.flow.judgments import Judgment, Judgments, Policy, combined, names, passes, preview, request
 from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.redaction.policy import Policy as RedactionPolicy
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.reader import ReadOptions
 
@@ -41,7 +42,7 @@ class Request(msgspec.Struct, frozen=True):
     threshold: float = 0.85
     sketch: Sketch | None = None
     """Given: the original's rows and filters (`--compat posttrainllm`)."""
-    pii: str = "standard"
+    pii: RedactionPolicy | str = "standard"
     placeholders: Literal["mask", "keep"] = "mask"
     dry_run: bool = False
     judgments: Path | None = None

@@ -12,6 +12,7 @@ import msgspec
 from trace_flywheel.flow.datasets import Curation, Made, decided, every, name_of, record, standing, wanted_digest
 from trace_flywheel.flow.export import rows_of_version
 from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Finisher, layouts_for, write_rows
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
@@ -81,9 +82,7 @@ def excised(lake: Lake, settings: Settings, inputs: SideInputs, entry: Withdrawa
         )
         with dataset.draft(lake.home, made.name, [one.NAME for one in layouts]) as draft:
             rows = ((((0,), row)) for row in rows_of_version(version) if not _uses(row.provenance, entry))
-            done = write_rows(
-                draft, rows, Finisher(layouts, redactor(settings.redaction.pii), curation.holdout), as_then
-            )
+            done = write_rows(draft, rows, Finisher(layouts, redactor(policy_of(settings)), curation.holdout), as_then)
             written = {row_id for ids in done.row_ids.values() for row_id in ids}
             kept = {p.row_id: p for p in dataset.provenance(version)}
             if any(row_id not in written and not _uses(p, entry) for row_id, p in kept.items()):

@@ -13,6 +13,7 @@ from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.audit import PROMISES, audit, shown
 from trace_flywheel.flow.datasets import ADVANTAGES
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
+from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.watch import side_inputs_now
 from trace_flywheel.lake.dataset import find_version
 from trace_flywheel.lake.store import Lake
@@ -76,7 +77,7 @@ def promises_of(name: str) -> dg.AssetChecksDefinition:
         tree = settings.load()
         version = find_version(tree.home, name)
         holdout = Holdout(side_inputs_now(tree).goldens, tree.goldens.overlap)
-        for promise, faults in audit(version, holdout, redactor(tree.redaction.pii)).items():
+        for promise, faults in audit(version, holdout, redactor(policy_of(tree))).items():
             yield dg.AssetCheckResult(
                 asset_key=name,
                 check_name=promise,

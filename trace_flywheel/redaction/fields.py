@@ -31,6 +31,12 @@ class Owner(NamedTuple):
     exchange: int = -1
     message: int = -1
 
+    def place(self) -> str:
+        """For people: `message 3`, `exchange 2 message 0`, `tools`, `rollout`."""
+        parts = [f"exchange {self.exchange}"] if self.exchange >= 0 else []
+        parts += [f"message {self.message}"] if self.message >= 0 else []
+        return " ".join(parts) or self.kind
+
 
 Take = Callable[[Any, Owner], Any]
 """(value, owner) -> value."""

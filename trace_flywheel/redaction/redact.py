@@ -23,8 +23,7 @@ from trace_flywheel.redaction.fields import Owner, values_of, visit
 from trace_flywheel.redaction.jsontext import Leaf, Node, node_of
 from trace_flywheel.redaction.marks import PLACEHOLDER as PLACEHOLDER  # the room's public names
 from trace_flywheel.redaction.marks import Marks
-from trace_flywheel.redaction.rules import rules_of
-from trace_flywheel.redaction.rules import ruleset_digest as ruleset_digest
+from trace_flywheel.redaction.policy import Allowed, Policy, Sighting, fingerprint, policy_named
 from trace_flywheel.redaction.scanner import FOLD, Finding, Scanner, resolve
 from trace_flywheel.redaction.spread import forms, places, strong
 from trace_flywheel.redaction.tokens import without_tokens
@@ -54,8 +53,10 @@ class SecretLeftError(Exception):
 class Redactor:
     """Redacts rollouts and plain data. One per process and profile (`redactor`); threads may share it."""
 
-    def __init__(self, scanner: Scanner) -> None:
+    def __init__(self, scanner: Scanner, policy: Policy = Policy()) -> None:  # noqa: B008 - frozen
         self._scanner = scanner
+        self._allowed = Allowed(policy)
+        self._key = policy.key
         self._by_name = {rule.name: (rank, rule) for rank, rule in enumerate(scanner.rules)}
 
     def redact(self, rollout: Rollout) -> Rollout | Drop:
@@ -64,20 +65,25 @@ class Redactor:
         A clean rollout comes back with its own messages. Drops: `redact/secret_left`, `redact/number_finding`,
         `redact/rule_failed`, each with the rule's name (or the error's type) as evidence.
         """
+        return self.redact_told(rollout)[0]
+
+    def redact_told(self, rollout: Rollout) -> tuple[Rollout | Drop, tuple[Sighting, ...]]:
+        """`redact`, and where what was replaced."""
         try:
             return self._redacted(rollout)
         except NumberFindingError as found:
-            return _drop(rollout, "number_finding", {"rule": found.rule})
+            return _drop(rollout, "number_finding", {"rule": found.rule}), ()
         except SecretLeftError as left:
-            return _drop(rollout, "secret_left", {"rule": left.rule})
+            return _drop(rollout, "secret_left", {"rule": left.rule}), ()
         except Exception as error:  # fail closed: whatever goes wrong in a rule, the text goes no further
-            return _drop(rollout, "rule_failed", {"error": type(error).__name__})
+            return _drop(rollout, "rule_failed", {"error": type(error).__name__}), ()
 
-    def _redacted(self, rollout: Rollout) -> Rollout:
+    def _redacted(self, rollout: Rollout) -> tuple[Rollout, tuple[Sighting, ...]]:
         values = values_of(rollout)
-        touched, counts = self._clean(values)
+        touched, seen = self._clean(values)
         if not touched:
-            return rollout if rollout.redactions is not None else msgspec.structs.replace(rollout, redactions={})
+            clean = rollout if rollout.redactions is not None else msgspec.structs.replace(rollout, redactions={})
+            return clean, ()
         owners: list[Owner] = []
 
         def take(value: Any, owner: Owner) -> Any:
@@ -85,11 +91,15 @@ class Redactor:
             return values[len(owners) - 1] if len(owners) - 1 in touched else value
 
         redacted, removed = without_tokens(visit(rollout, take), {owners[i] for i in touched})
-        total = Counter(rollout.redactions or {}) + counts
-        return msgspec.structs.replace(
+        total = Counter(rollout.redactions or {}) + Counter(rule for _, rule, _ in seen)
+        changed = msgspec.structs.replace(
             redacted,
             redactions=dict(sorted(total.items())),
             tokens_removed=rollout.tokens_removed or removed,
+        )
+        return changed, tuple(
+            Sighting(owners[i].place(), rule, fingerprint(self._key, value) if self._key else "")
+            for i, rule, value in seen
         )
 
     def redact_value(self, value: Any) -> tuple[Any, dict[str, int]]:
@@ -97,9 +107,16 @@ class Redactor:
 
         Raises `NumberFindingError` or `SecretLeftError` where `redact` would drop.
         """
+        clean, seen = self.redact_value_told(value)
+        return clean, dict(sorted(Counter(sighting.rule for sighting in seen).items()))
+
+    def redact_value_told(self, value: Any, place: str = "") -> tuple[Any, tuple[Sighting, ...]]:
+        """`redact_value`, and what was replaced, told as at `place`."""
         values = [value]
-        _, counts = self._clean(values)
-        return values[0], dict(sorted(counts.items()))
+        _, seen = self._clean(values)
+        return values[0], tuple(
+            Sighting(place, rule, fingerprint(self._key, found) if self._key else "") for _, rule, found in seen
+        )
 
     def scan(self, value: Any) -> dict[str, int]:
         """Findings in plain JSON data or a text as it stands, by rule: string values and long integers."""
@@ -109,21 +126,22 @@ class Redactor:
             counts.update(finding.rule.name for finding in findings)
         return dict(sorted(counts.items()))
 
-    def _clean(self, values: list[Any]) -> tuple[set[int], Counter[str]]:
-        """Replaces findings in the values, in place, until none is left: the places touched, replacements by rule.
+    def _clean(self, values: list[Any]) -> tuple[set[int], list[tuple[int, str, str]]]:
+        """Replaces findings in the values, in place, until none is left: the places touched, and each replacement as
+        (place, rule, value).
 
         Every round looks only at what the round before changed, all else having been seen; the last one is the second
         scan that fails closed.
         """
         touched: set[int] = set()
-        counts: Counter[str] = Counter()
+        seen: list[tuple[int, str, str]] = []
         known: dict[str, tuple[str, str]] = {}
         marks: Marks | None = None
         todo: Sequence[int] = range(len(values))
         for _ in range(ROUNDS):
             nodes, found = self._look(values, todo)
             if not found:
-                return touched, counts
+                return touched, seen
             if numbers := [findings for leaf, findings in found.items() if leaf.number]:
                 raise NumberFindingError(numbers[0][0].rule.name)
             marks = marks or Marks(values)
@@ -133,7 +151,9 @@ class Redactor:
                 nodes.setdefault(i, _node(values[i]))
             todo = []
             for i in sorted(nodes):
-                text = nodes[i].render(lambda leaf: _text_of(leaf, found.get(leaf, []), known, marks, counts))  # noqa: B023
+                told: list[tuple[str, str]] = []
+                text = nodes[i].render(lambda leaf: _text_of(leaf, found.get(leaf, []), known, marks, told))  # noqa: B023
+                seen += [(i, rule, value) for rule, value in told]
                 if text != nodes[i].text:
                     values[i] = text if isinstance(values[i], str) else json.loads(text)
                     todo.append(i)
@@ -141,7 +161,7 @@ class Redactor:
         _, found = self._look(values, todo)
         if found:
             raise SecretLeftError(next(iter(found.values()))[0].rule.name)
-        return touched, counts
+        return touched, seen
 
     def _look(self, values: Sequence[Any], places: Sequence[int]) -> tuple[dict[int, Node], dict[Leaf, list[Finding]]]:
         """Findings of the values at `places`: those values taken apart, and findings by leaf.
@@ -159,7 +179,7 @@ class Redactor:
             if node.leaf is None:
                 nodes[places[n]] = node
                 parsed.append(node)
-            elif findings := look.findings(n):
+            elif findings := self._not_allowed(node.leaf.text, look.findings(n)):
                 nodes[places[n]] = node
                 found[node.leaf] = findings
         if parsed:
@@ -181,9 +201,16 @@ class Redactor:
             ]
             if leaf.key and not leaf.number and sensitive(leaf.key) and whole_value_is_secret(leaf.text):
                 findings = resolve([*findings, Finding(0, len(texts[i]) - skip, rank, rule)])
+            findings = self._not_allowed(leaf.text, findings)
             if findings and not DATA_URI.fullmatch(leaf.text):
                 found[leaf] = findings
         return found
+
+    def _not_allowed(self, text: str, findings: list[Finding]) -> list[Finding]:
+        if not findings or not self._allowed:
+            return findings
+        data = _bytes(text)
+        return [f for f in findings if _value(data, f) not in self._allowed]
 
 
 def _bytes(value: Any) -> bytes:
@@ -220,9 +247,9 @@ def _text_of(
     findings: list[Finding],
     known: dict[str, tuple[str, str]],
     marks: Marks,
-    counts: Counter[str],
+    told: list[tuple[str, str]],
 ) -> str:
-    """A leaf's text with placeholders for its findings and for every known value in it."""
+    """A leaf's text with placeholders for its findings and for every known value in it; `told` gets (rule, value)."""
     data = _bytes(leaf.text)
     spans = [(f.start, f.end, _value(data, f), f.rule.name) for f in findings]
     starts = [start for start, *_ in spans]
@@ -237,7 +264,7 @@ def _text_of(
     out, last = bytearray(), 0
     for start, end, value, rule in spans:
         out += data[last:start] + _bytes(marks.of(value, rule))
-        counts[rule] += 1
+        told.append((rule, value))
         last = end
     return (out + data[last:]).decode("utf-8", "replace")
 
@@ -262,7 +289,11 @@ def _drop(rollout: Rollout, reason: str, evidence: dict[str, Any]) -> Drop:
     )
 
 
+def redactor(policy: Policy | str) -> Redactor:
+    """The process's redactor of a policy or a profile (`none`, `standard`, `all`), proven on its canaries."""
+    return _redactor(policy_named(policy))
+
+
 @cache
-def redactor(pii: str) -> Redactor:
-    """The process's redactor of a profile (`none`, `standard`, `all`), proven on its canaries."""
-    return Redactor(Scanner(rules_of(pii)))
+def _redactor(policy: Policy) -> Redactor:
+    return Redactor(Scanner(policy.in_force()), policy)

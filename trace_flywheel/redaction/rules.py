@@ -17,6 +17,7 @@ from typing import Literal
 
 import msgspec
 
+from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.redaction.validators import VALIDATORS
 
 Profile = Literal["secret", "standard", "all"]
@@ -31,7 +32,11 @@ DETECTED_BODY = 12
 """Characters of a body that a detector looks at; the confirm pattern looks at all."""
 
 
-class RuleError(ValueError):
+MARK_NAME = re.compile(r"[a-z0-9_]+")
+"""What a placeholder can hold."""
+
+
+class RuleError(FlywheelError, ValueError):
     """A rule file that cannot be used: the message names file, rule and fault."""
 
 
@@ -118,11 +123,6 @@ def rules_of(pii: str) -> tuple[Rule, ...]:
     if pii not in PROFILES:
         raise ValueError(f"pii {pii!r} is none of {', '.join(PROFILES)}")
     return tuple(rule for rule in rules() if rule.profile in PROFILES[pii])
-
-
-def ruleset_digest(pii: str) -> str:
-    """Identity of the rules in force: part of whatever depends on what was redacted."""
-    return hashlib.sha256(msgspec.json.encode(rules_of(pii))).hexdigest()[:16]
 
 
 _ALPHABETS = {
