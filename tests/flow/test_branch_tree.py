@@ -240,6 +240,16 @@ class TestCommand:
         assert not (tmp_path / "rows.jsonl").exists()
 
 
+def test_validate_holds_siblings_to_one_prefix(trial, tmp_path, capsys):
+    children = convert(tmp_path)[0]
+    other = {"role": "user", "content": "Something else."}
+    children[1] |= {"prefix": [other], "messages": [other, *children[1]["continuation"]]}
+    file = tmp_path / "changed.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in children))
+    assert main(["validate", str(file), "--format", "branch-tree"]) == 1
+    assert capsys.readouterr().err == f"{file}:2: prefix: is not that of the fork's other children\n"
+
+
 @pytest.mark.corpus
 def test_the_repositorys_own_branch_fixture(shared_dir, tmp_path):
     """Conformance case c30: children and pairs as derived from BenchFlow's source."""

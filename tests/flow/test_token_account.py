@@ -4,6 +4,8 @@ import hashlib
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trace_flywheel.flow.token_account import summary
 from trace_flywheel.flow.token_calls import Choice, TokenCall, token_digest
@@ -131,3 +133,33 @@ def test_digests_are_over_compact_json_in_a_fixed_order():
     lists = {"prompt_ids": [1, 2], "completion_ids": [10], "action_mask": [1], "logprobs": [-0.5]}
     compact = json.dumps(lists, separators=(",", ":")).encode()
     assert segment_digest(segment) == f"sha256:{hashlib.sha256(compact).hexdigest()}"
+
+
+@st.composite
+def histories(draw):
+    """Calls of one agent: each prompt goes on from the last, is rewritten, or cannot be used."""
+    calls, known = [], [1]
+    for index in range(draw(st.integers(1, 8))):
+        how = draw(st.sampled_from(["extends", "rewritten", "unusable"]))
+        ids = draw(st.lists(st.integers(10, 20), max_size=3))
+        prompt = [*known, 5] if how != "rewritten" else draw(st.lists(st.integers(1, 4), max_size=4))
+        calls.append(call(index, None if how == "unusable" else prompt, ids))
+        known = [*prompt, *ids] if how != "unusable" else known
+    return calls
+
+
+@given(histories())
+def test_every_sampled_token_is_in_one_segment_or_its_call_is_named(calls):
+    account = account_of(calls)
+    inside = [index for segment in account.segments for index in segment.calls]
+    assert sorted([*inside, *(drop["call"] for drop in account.dropped)]) == [c.index for c in calls]
+    for segment in account.segments:
+        assert len(segment.completion_ids) == len(segment.action_mask) == len(segment.logprobs)
+        assert sum(segment.action_mask) == sum(len(calls[i].choice.token_ids) for i in segment.calls)
+        whole = [*segment.prompt_ids, *segment.completion_ids]
+        for span in segment.spans:
+            sampled = segment.completion_ids[span["offset"] : span["offset"] + span["length"]]
+            assert sampled == calls[span["call"]].choice.token_ids
+            prompt = calls[span["call"]].prompt
+            assert whole[: len(prompt)] == prompt
+    assert summary(calls)["training_grade"] == (sequences(account) is not None and not account.dropped)

@@ -41,6 +41,7 @@ class FileCheck:
         lines = read_lines(path, path.parent, self.max_line_bytes, strict_json)
         rows: Iterable[Line | Fault] = table_lines(path) if self.layout.CONTAINER == "parquet" else lines
         seen: dict[str, int] = {}
+        across = self.layout.across()
         for line in rows:
             self.rows += 1
             if isinstance(line, Fault):
@@ -49,8 +50,8 @@ class FileCheck:
                 yield LineFault(line.line, f"{line.reason}: {line.text}")
                 continue
             self.rows_with_calls += has_calls(line.value)
-            for text in self.layout.validate(line.value):
-                yield LineFault(line.number, text)
+            faults = list(self.layout.validate(line.value))
+            yield from (LineFault(line.number, text) for text in faults or across(line.value))
             first = seen.setdefault(sha256_hex(canonical_json(line.value)), line.number)
             if first != line.number:
                 yield LineFault(line.number, f"the same row stands in line {first}")

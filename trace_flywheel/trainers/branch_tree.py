@@ -4,10 +4,11 @@ A child row is the shared prefix and one continuation, with its advantage over t
 prefix, byte for byte. A pair is two siblings of different reward. Arguments are JSON strings, reasoning stays.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from trace_flywheel.records.branch import BranchChild, BranchTrial, Fork
+from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.message import Message, Tool
 from trace_flywheel.trainers.chat import ChatMessage, chat_messages, chat_tools
 from trace_flywheel.trainers.layout import Layout, Row
@@ -31,6 +32,17 @@ class BranchTree(Layout):
         yield from shape
         if not shape:
             yield from _pair_faults(row) if pair else _child_faults(row)
+
+    def across(self) -> Callable[[Row], Iterator[str]]:
+        prefixes: dict[tuple[Any, ...], str] = {}
+
+        def siblings(row: Row) -> Iterator[str]:
+            if row["kind"] == "branch_child":
+                mine = content_id(row["prefix"])
+                if prefixes.setdefault((row["trial"], row["fork_id"]), mine) != mine:
+                    yield "prefix: is not that of the fork's other children"
+
+        return siblings
 
 
 def child_row(trial: BranchTrial, fork: Fork, child: BranchChild, tools: Sequence[Tool]) -> Row:

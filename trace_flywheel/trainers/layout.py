@@ -1,6 +1,6 @@
 """What a layout is. `convert` and publication know nothing else of a trainer."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -65,6 +65,10 @@ class Layout:
     def validate(self, row: Any) -> Iterator[str]:
         """Faults of a row in words; none when the trainer can load it."""
         raise NotImplementedError
+
+    def across(self) -> Callable[[Row], Iterator[str]]:
+        """A check for one file, given its sound rows in order: faults that no row shows by itself."""
+        return lambda row: iter(())
 
 
 def dropped_nulls(row: Row) -> Row:
