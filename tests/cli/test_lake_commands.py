@@ -9,7 +9,7 @@ from trace_flywheel.cli.main import main
 from trace_flywheel.lake.dataset import find_version
 
 Capture = pytest.CaptureFixture[str]
-SETS = ["balanced_mix", "dpo_dataset", "kto_dataset", "rl_dataset", "sft_dataset"]
+SETS = ["balanced_mix", "dpo_dataset", "kto_dataset", "rl_dataset", "rl_prompts", "sft_dataset"]
 
 
 def document(capsys: Capture, *words: str) -> object:
@@ -21,7 +21,7 @@ def test_datasets_lists_the_newest_version_of_each(published_home: Path, capsys:
     listed = document(capsys, "datasets", "--home", str(published_home))
     assert isinstance(listed, list)
     assert [one["name"] for one in listed] == SETS
-    assert [one["rows"] for one in listed] == [0, 1, 2, 4, 1]
+    assert [one["rows"] for one in listed] == [0, 1, 2, 4, 1, 1]
     assert all(Path(one["card"]).is_file() and one["bytes"] > 0 and one["latest"] for one in listed)
     assert main(["datasets", "sft_dataset", "--home", str(published_home)]) == 0
     assert listed[-1]["version"] in capsys.readouterr().out
@@ -56,6 +56,7 @@ def test_why_tells_a_rollouts_fate_in_every_dataset(published_home: Path, capsys
         "dpo_dataset": (False, "not_selected_for_pair"),
         "kto_dataset": (True, None),
         "rl_dataset": (True, None),
+        "rl_prompts": (False, "over_task_cap"),
         "sft_dataset": (False, "below_fraction"),
     }
     (cut,) = (fate for fate in fates if fate["dataset"] == "sft_dataset")

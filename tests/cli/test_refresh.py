@@ -15,7 +15,7 @@ from trace_flywheel.sample.support import GOLDENS
 from trace_flywheel.sample.write import write_sample
 
 CHECKOUT = Path(__file__).parents[2]
-DATASETS = {"sft_dataset", "dpo_dataset", "kto_dataset", "rl_dataset", "balanced_mix"}
+DATASETS = {"sft_dataset", "dpo_dataset", "kto_dataset", "rl_dataset", "rl_prompts", "balanced_mix"}
 
 
 class Flow:

@@ -73,7 +73,13 @@ class Flow:
         made = [datasets.grouped_advantages(curation), datasets.depth_classifier(curation)]
         made += [
             asset(curation)
-            for asset in (datasets.sft_dataset, datasets.dpo_dataset, datasets.kto_dataset, datasets.rl_dataset)
+            for asset in (
+                datasets.sft_dataset,
+                datasets.dpo_dataset,
+                datasets.kto_dataset,
+                datasets.rl_dataset,
+                datasets.rl_prompts,
+            )
         ]
         return {one.name: one for one in (*made, datasets.balanced_mix(curation))}
 

@@ -1,8 +1,14 @@
 """The difficulty of tasks lies in the lake beside the advantages; RL leaves out what an old policy did."""
 
+import json
 from collections.abc import Callable
 
 from tests.flow.conftest import Flow, group, trace
+from trace_flywheel.flow.audit import audit
+from trace_flywheel.flow.export import rows_of_version
+from trace_flywheel.lake.dataset import find_version, lines
+from trace_flywheel.records.rows import PromptRow
+from trace_flywheel.redaction.redact import redactor
 
 MakeFlow = Callable[..., Flow]
 
@@ -13,6 +19,31 @@ def test_each_task_has_its_pass_rates_in_the_lake(flow: MakeFlow) -> None:
     table = {row["task_id"]: row for row in one.lake.table("grouped_advantages", "task_difficulty").to_pylist()}
     assert (table["a"]["n"], table["a"]["passes"], table["a"]["pass_at_1"]) == (4, 2, 0.5)
     assert (table["b"]["zero_signal"], table["b"]["pass_at_2"], table["b"]["pass_at_4"]) == (True, 1.0, None)
+
+
+def test_tasks_with_signal_give_one_prompt_each(flow: MakeFlow) -> None:
+    mixed = group("a", (1.0, 0.9, 0.2, 0.0), 1)
+    for row in mixed:
+        row["expected"] = "42"
+    one = flow(
+        {"r1": [*mixed, *group("b", (1.0, 1.0), 20), *group("c", (0.0,), 30), *group("z", (1.0, 0.0), 40)]},
+        [{"task_id": "z"}],
+    )
+    made = one.run()["rl_prompts"]
+    (row,) = [json.loads(line) for line in lines(find_version(one.settings.home, "rl_prompts"))]
+    assert row["prompt"] == [{"role": "user", "content": "Do a."}]
+    assert (row["answer"], row["verifier"], row["task_id"]) == ("42", "exact@1", "a")
+    assert row["difficulty"] == {"n": 4, "passes": 2, "pass_at_1": 0.5}
+    assert made.ledger.dropped == {
+        "golden": {"golden_id": 2},
+        "selection": {"no_signal": 3},
+        "cap": {"over_task_cap": 3},
+    }
+    assert made.ledger.entered == 9
+    version = find_version(one.settings.home, "rl_prompts")
+    assert not any(audit(version, one.curation().holdout, redactor("standard")).values())
+    (read,) = rows_of_version(version)
+    assert isinstance(read, PromptRow)
 
 
 def test_a_stale_policy_leaves_the_rl_set_and_no_statistic_moves(flow: MakeFlow) -> None:

@@ -18,13 +18,14 @@ OVER_ALL_RUNS = {
     "grouped_advantages": {"rollout_index"},
     "sft_dataset": {*TEXTS, "grouped_advantages", "training_corpus", "corrections", "eval_goldens"},
     "dpo_dataset": {*TEXTS, "grouped_advantages", "eval_goldens"},
+    "rl_prompts": {*TEXTS, "grouped_advantages", "eval_goldens"},
     "kto_dataset": {*TEXTS, "grouped_advantages", "eval_goldens"},
     "rl_dataset": {*TEXTS, "grouped_advantages", "eval_goldens"},
     "depth_classifier": set(),
     "balanced_mix": {"sft_dataset", "depth_classifier"},
 }
 SOURCES = {"job_folders", "eval_goldens", "training_corpus", "corrections"}
-PUBLISHED = ("sft_dataset", "dpo_dataset", "kto_dataset", "rl_dataset", "balanced_mix")
+PUBLISHED = ("sft_dataset", "dpo_dataset", "kto_dataset", "rl_dataset", "rl_prompts", "balanced_mix")
 
 
 def deps(definitions: dg.Definitions) -> dict[str, set[str]]:

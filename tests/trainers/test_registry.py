@@ -13,7 +13,7 @@ def test_the_layouts_by_name():
         "branch-tree": (),
         "instruct": ("sft",),
         "kto": ("kto",),
-        "messages": ("sft", "pair", "kto", "rl"),
+        "messages": ("sft", "pair", "kto", "rl", "prompt"),
         "openai-ft": ("sft",),
         "openenv-episodes": ("rl",),
         "prime-sft": ("sft",),

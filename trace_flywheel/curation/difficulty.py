@@ -20,6 +20,16 @@ def pass_at_k(n: int, passes: int, k: int) -> float | None:
     return None if k > n else 1.0 - comb(n - passes, k) / comb(n, k)
 
 
+def pass_rates(frame: pd.DataFrame, members: np.ndarray) -> pd.DataFrame:
+    """`n` and `passes` of the task of every row, under its grader, version and scale."""
+    counts = members & scored(frame) & frame["verdict"].notna().to_numpy(dtype=bool)
+    cell = codes(frame, ["task_id", *COMPARABLE])
+    passed = counts & (frame["verdict"] == "pass").to_numpy(dtype=bool)
+    size = int(cell.max()) + 1 if len(cell) else 0
+    found = {name: np.bincount(cell[mask], minlength=size)[cell] for name, mask in (("n", counts), ("passes", passed))}
+    return pd.DataFrame(found)
+
+
 def task_difficulty(frame: pd.DataFrame, members: np.ndarray) -> pd.DataFrame:
     """One row per task and comparable grader, sorted. `members` masks the attempts that count.
 

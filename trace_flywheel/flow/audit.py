@@ -87,6 +87,8 @@ def _provenance(row: Provenance) -> Iterator[str]:
 def _golden(row: Mapping[str, Any], holdout: Holdout, place: str) -> Iterator[str]:
     if "messages" in row:
         conversations = [row["messages"]]
+    elif "verifier" in row:
+        conversations = [row["prompt"]]
     elif "completion" in row:
         conversations = [row["prompt"] + row["completion"]]
     else:

@@ -17,6 +17,7 @@ from trace_flywheel.curation import dedup
 from trace_flywheel.curation.advantages import group_table, stale_policies
 from trace_flywheel.curation.convertible import accepted_ungraded, convertible
 from trace_flywheel.curation.decisions import COLUMNS, drops, no_drops
+from trace_flywheel.curation.difficulty import pass_rates
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.preference import PairSet, build_pairs, unfit
 from trace_flywheel.curation.quality import quality_drops
@@ -31,7 +32,7 @@ from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.grading import Withdrawal
 from trace_flywheel.settings import Recipe, Settings
 
-Kind = Literal["sft", "pair", "kto", "rl"]
+Kind = Literal["sft", "pair", "kto", "rl", "prompt"]
 
 
 MOSTLY_HELD_OUT = 0.5
@@ -87,6 +88,8 @@ class Curated:
     drops: pd.DataFrame
     pairs: PairSet | None = None
     groups: pd.DataFrame | None = None
+    rates: pd.DataFrame | None = None
+    """Of prompts: `n` and `passes` of each row's task."""
     facts: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -254,6 +257,23 @@ def rl(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> 
     kept = np.flatnonzero(funnel.alive)
     facts = {"zero_spread": flat}
     return Curated("rl", index, kept, funnel.drops, groups=common.groups, facts=facts, warnings=warnings)
+
+
+def prompts(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> Curated:
+    """Tasks to practise on: one prompt of each that some comparable attempts passed and some did not."""
+    frame = index.frame
+    funnel = _entered(index, common)
+    funnel.take(convertible(frame, funnel.alive, "rl", settings.grading.ungraded))
+    warnings = _hold_out(funnel, index, holdout)
+    funnel.take(quality_drops(frame, funnel.alive, "rl"))
+    rates = pass_rates(frame, common.members)
+    flat = (rates["passes"] == 0) | (rates["passes"] == rates["n"])
+    rows = np.flatnonzero(flat.to_numpy(dtype=bool) & funnel.alive)
+    evidence = [{str(k): v for k, v in rate.items()} for rate in rates.iloc[rows].to_dict("records")]
+    funnel.take(drops(Stage.SELECTION, rows, "no_signal", evidence))
+    funnel.take(task_cap(frame.assign(has_correction=False), funnel.alive, 1, settings.seed))
+    funnel.take(_crossing(funnel, index, settings))
+    return Curated("prompt", index, np.flatnonzero(funnel.alive), funnel.drops, rates=rates, warnings=warnings)
 
 
 def _entered(index: Index, common: Attempts) -> Funnel:

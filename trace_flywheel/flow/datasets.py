@@ -1,7 +1,7 @@
 """The assets over all runs, each a call: what it depends on, what it decides, what it publishes.
 
     grouped_advantages, depth_classifier   unpartitioned, in the lake
-    sft_dataset, dpo_dataset, kto_dataset, rl_dataset, balanced_mix   dataset versions; their fates lie in the lake too
+    sft_dataset, dpo_dataset, kto_dataset, rl_dataset, rl_prompts, balanced_mix   versions; fates in the lake too
     NAME_sft, NAME_dpo, NAME_mix   the same for a recipe `[datasets.NAME]`
 
 An asset whose inputs have not changed is left alone. One whose inputs changed but whose rows did not keeps its version;
@@ -50,13 +50,14 @@ NAMES = {
     "pair": "dpo_dataset",
     "kto": "kto_dataset",
     "rl": "rl_dataset",
+    "prompt": "rl_prompts",
     "mix": "balanced_mix",
 }
 """Datasets of the default recipe by kind."""
 SUFFIX = {"sft": "sft", "pair": "dpo", "mix": "mix"}
 CODE = 1
 """Goes up when the same inputs and settings give other rows."""
-Kind = Literal["sft", "pair", "kto", "rl", "mix"]
+Kind = Literal["sft", "pair", "kto", "rl", "prompt", "mix"]
 DIFFICULTY = "task_difficulty"
 """Table beside the advantages: pass@k of every task."""
 OF_RECIPES: tuple[Kind, ...] = ("sft", "pair", "mix")
@@ -223,6 +224,11 @@ def rl_dataset(curation: Curation) -> Made:
     return _dataset(curation, "rl", None)
 
 
+def rl_prompts(curation: Curation) -> Made:
+    """Prompts of the tasks that are neither always nor never solved."""
+    return _dataset(curation, "prompt", None)
+
+
 def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     """The rows of the SFT set at the target shares of depth."""
     lake, (settings, chosen_recipe) = curation.lake, recipe_settings(curation.settings, recipe)
@@ -261,7 +267,7 @@ def decided(curation: Curation, kind: curate.Kind, recipe: str | None) -> Curate
         index, common = curate.of_recipe(index, common, chosen)
     if kind == "sft":
         return curate.sft(index, common, curation.holdout, curation.corpora(name_of(kind, recipe)), settings)
-    decide = {"pair": curate.pairs, "kto": curate.kto, "rl": curate.rl}[kind]
+    decide = {"pair": curate.pairs, "kto": curate.kto, "rl": curate.rl, "prompt": curate.prompts}[kind]
     return decide(index, common, curation.holdout, settings)
 
 
@@ -306,7 +312,7 @@ def _rows_named(
 
 def every(settings: Settings) -> Iterator[tuple[Kind, str | None]]:
     """(kind, recipe) of all datasets, a mix after the SFT set that it is made from."""
-    kinds: tuple[Kind, ...] = ("sft", "pair", "kto", "rl", "mix")
+    kinds: tuple[Kind, ...] = ("sft", "pair", "kto", "rl", "prompt", "mix")
     yield from ((kind, None) for kind in kinds)
     yield from ((kind, recipe) for recipe in sorted(settings.datasets) for kind in OF_RECIPES)
 

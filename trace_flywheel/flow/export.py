@@ -21,7 +21,7 @@ from trace_flywheel.lake.files import new_file, settle, workplace
 from trace_flywheel.lake.parts import write_table
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.message import Message, Tool, ToolCall
-from trace_flywheel.records.rows import KtoRow, PreferencePair, Provenance, RlRow, SftRow, Split
+from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, Provenance, RlRow, SftRow, Split
 from trace_flywheel.redaction.redact import Redactor
 from trace_flywheel.trainers.layout import Layout
 from trace_flywheel.trainers.registry import layouts
@@ -108,6 +108,9 @@ def _row(row: Mapping[str, Any], about: Provenance) -> Row:
     if "completion" in row:
         prompt, completion = (tuple(map(_message, row[part])) for part in ("prompt", "completion"))
         return KtoRow(about.row_id, prompt, completion, row["label"], tools, about)
+    if "verifier" in row:
+        prompt = tuple(map(_message, row["prompt"]))
+        return PromptRow(about.row_id, prompt, row["answer"], row["verifier"], row["difficulty"], tools, about)
     messages = tuple(map(_message, row["messages"]))
     if "group" in row:
         return RlRow(about.row_id, messages, tools, row["reward"], row["advantage"], row["group"], about)

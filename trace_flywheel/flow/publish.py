@@ -25,13 +25,13 @@ from trace_flywheel.lake.store import Lake, LakeError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout
-from trace_flywheel.records.rows import KtoRow, PreferencePair, Provenance, RlRow, RowKind, SftRow, row_id_of
+from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, Provenance, RlRow, RowKind, SftRow, row_id_of
 from trace_flywheel.redaction.redact import Redactor
 from trace_flywheel.settings import Settings
 from trace_flywheel.trainers.layout import Kind, Layout
 from trace_flywheel.trainers.registry import layout
 
-Row = SftRow | PreferencePair | KtoRow | RlRow
+Row = SftRow | PreferencePair | KtoRow | RlRow | PromptRow
 MAX_FAULTS = 3
 """Faults of a refused row that its fate repeats."""
 
@@ -75,6 +75,8 @@ def rows_of(lake: Lake, curated: Curated, settings: Settings) -> Iterator[tuple[
     for row, rollout in texts(lake, curated.index, curated.kept):
         if curated.kind == "rl":
             yield (row,), _rl_row(curated, row, rollout)
+        elif curated.kind == "prompt":
+            yield (row,), _prompt_row(curated, row, rollout)
         elif curated.kind == "kto":
             yield (row,), _kto_row(rollout)
         else:
@@ -153,6 +155,8 @@ def written(one: Layout, row: Row) -> Iterator[dict[str, Any]]:
         return one.sft_rows(row)
     if isinstance(row, KtoRow):
         return one.kto_rows(row)
+    if isinstance(row, PromptRow):
+        return one.prompt_rows(row)
     return one.pair_rows(row) if isinstance(row, PreferencePair) else one.rl_rows(row)
 
 
@@ -162,6 +166,8 @@ def _conversations(row: Row) -> Iterator[tuple[Message, ...]]:
         yield (*row.prompt, *row.rejected)
     elif isinstance(row, KtoRow):
         yield (*row.prompt, *row.completion)
+    elif isinstance(row, PromptRow):
+        yield row.prompt
     else:
         yield row.messages
 
@@ -216,6 +222,20 @@ def _origin(row_id: str, kind: RowKind, rollout: Rollout) -> Provenance:
         (_source(rollout),),
         transforms=_transforms(rollout),
     )
+
+
+def _prompt_row(curated: Curated, row: int, rollout: Rollout) -> PromptRow:
+    assert curated.rates is not None
+    messages = _taught(rollout.messages)
+    start = next((i for i, message in enumerate(messages) if message.role == "assistant"), len(messages))
+    n, passes = curated.rates[["n", "passes"]].iloc[row].tolist()
+    recorded = rollout.metadata or {}
+    answer = next((recorded[key] for key in ("answer", "expected") if isinstance(recorded.get(key), str)), None)
+    verifier = f"{rollout.grader}@{rollout.grader_version}" if rollout.grader_version else str(rollout.grader)
+    row_id = row_id_of(messages[:start], rollout.tools, rollout.task_id, verifier)
+    difficulty = {"n": n, "passes": passes, "pass_at_1": passes / n}
+    about = _origin(row_id, "prompt", rollout)
+    return PromptRow(row_id, messages[:start], answer, verifier, difficulty, rollout.tools, about)
 
 
 def _rl_row(curated: Curated, row: int, rollout: Rollout) -> RlRow:

@@ -22,6 +22,7 @@ KINDS = {
     "sft": "supervised conversations",
     "pair": "preference pairs",
     "kto": "unpaired answers, each labelled good or bad",
+    "prompt": "prompts of tasks that are neither always nor never solved",
     "rl": "rollouts with rewards and group advantages",
 }
 

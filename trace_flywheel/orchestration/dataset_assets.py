@@ -95,6 +95,14 @@ def _family(recipe: str | None) -> Iterator[Spec]:
             group,
             "One row per rollout with its reward and its group's advantage.",
         )
+        yield Spec(
+            named("prompt"),
+            datasets.rl_prompts,
+            (INDEX, REDACTED),
+            (datasets.ADVANTAGES, "eval_goldens"),
+            group,
+            "One row per task that is neither always nor never solved: prompt, answer, verifier.",
+        )
     yield Spec(
         named("mix"),
         lambda c: datasets.balanced_mix(c, recipe),

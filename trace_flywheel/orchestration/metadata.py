@@ -110,7 +110,7 @@ def _mix_picture(report: Mapping[str, Any]) -> str:
 def _glance(row: Mapping[str, Any]) -> tuple[str, str]:
     """First user turn and last answer of a published row, shortened. Published text is redacted text."""
     prompt = row.get("prompt") or row["messages"]
-    answer = row.get("chosen") or row.get("completion") or row["messages"]
+    answer = row.get("chosen") or row.get("completion") or row.get("messages") or row["prompt"]
     asked = next((m["content"] for m in prompt if m["role"] == "user"), "")
     said = next((m["content"] for m in reversed(answer) if m["role"] == "assistant" and m["content"]), "")
     return _short(asked), _short(said)

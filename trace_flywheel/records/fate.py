@@ -65,7 +65,7 @@ REASONS: dict[Stage, tuple[str, ...]] = {
         "mask_mismatch",
     ),
     Stage.EXACT_DUPLICATE: ("exact_duplicate", "corpus_exact_duplicate"),
-    Stage.SELECTION: ("not_passing", "below_fraction", "infrastructure_error"),
+    Stage.SELECTION: ("not_passing", "below_fraction", "infrastructure_error", "no_signal"),
     Stage.PAIRS: (
         "no_contrast",
         "group_too_small",

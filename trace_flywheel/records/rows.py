@@ -12,7 +12,7 @@ from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.message import Message, Tool
 
 Split = Literal["train", "eval", "held_out"]
-RowKind = Literal["sft", "correction", "masked", "pair", "kto", "rl"]
+RowKind = Literal["sft", "correction", "masked", "pair", "kto", "rl", "prompt"]
 
 
 class Provenance(msgspec.Struct, frozen=True):
@@ -70,6 +70,20 @@ class KtoRow(msgspec.Struct, frozen=True):
     prompt: tuple[Message, ...]
     completion: tuple[Message, ...]
     label: bool
+    tools: tuple[Tool, ...]
+    provenance: Provenance
+
+
+class PromptRow(msgspec.Struct, frozen=True):
+    """A task to practise on: its prompt, the answer where one is recorded, and what judges an attempt."""
+
+    row_id: str
+    prompt: tuple[Message, ...]
+    answer: str | None
+    verifier: str
+    """`grader@version`."""
+    difficulty: dict[str, Any]
+    """`n`, `passes`, `pass_at_1`."""
     tools: tuple[Tool, ...]
     provenance: Provenance
 

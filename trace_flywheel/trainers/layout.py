@@ -7,10 +7,10 @@ import msgspec
 
 from trace_flywheel.records.message import Message, Tool
 from trace_flywheel.records.rollout import Rollout
-from trace_flywheel.records.rows import KtoRow, PreferencePair, Provenance, RlRow, SftRow
+from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, Provenance, RlRow, SftRow
 
 Row = dict[str, Any]
-Kind = Literal["sft", "pair", "kto", "rl"]
+Kind = Literal["sft", "pair", "kto", "rl", "prompt"]
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -57,6 +57,10 @@ class Layout:
     def rl_rows(self, row: RlRow) -> Iterator[Row]:
         """Rows of a rollout with its advantage."""
         raise TypeError(f"{self.NAME} holds no RL rollouts")
+
+    def prompt_rows(self, row: PromptRow) -> Iterator[Row]:
+        """Rows of a task to practise on."""
+        raise TypeError(f"{self.NAME} holds no prompts")
 
     def candidate_row(self, rollout: Rollout, candidate: Candidate, base: str) -> Row:
         """The row of `convert`; `base` is the source's root as the user gave it."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout
-from trace_flywheel.records.rows import KtoRow, PreferencePair, RlRow, SftRow, row_id_of
+from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, RlRow, SftRow, row_id_of
 from trace_flywheel.trainers.chat import ChatMessage, chat_messages, chat_tools
 from trace_flywheel.trainers.layout import Candidate, Layout, Row, dropped_nulls
 from trace_flywheel.trainers.rules import conversation_faults, target_faults
@@ -19,7 +19,7 @@ from trace_flywheel.trainers.schema import shape_faults
 class Messages(Layout):
     NAME = "messages"
     VERSION = 1
-    KINDS = ("sft", "pair", "kto", "rl")
+    KINDS = ("sft", "pair", "kto", "rl", "prompt")
     LOSES = ("token ids and logprobs of SFT rows and pairs", "what a source recorded beside a turn")
 
     def sft_rows(self, row: SftRow) -> Iterator[Row]:
@@ -67,6 +67,17 @@ class Messages(Layout):
             "group": row.group,
         }
 
+    def prompt_rows(self, row: PromptRow) -> Iterator[Row]:
+        yield {
+            "row_id": row.row_id,
+            "prompt": _chat(row.prompt),
+            "answer": row.answer,
+            "verifier": row.verifier,
+            "difficulty": row.difficulty,
+            "tools": chat_tools(row.tools),
+            "task_id": row.provenance.task_id,
+        }
+
     def candidate_row(self, rollout: Rollout, candidate: Candidate, base: str) -> Row:
         return dropped_nulls(
             {
@@ -89,6 +100,9 @@ class Messages(Layout):
         )
 
     def validate(self, row: Any) -> Iterator[str]:
+        if isinstance(row, dict) and "verifier" in row:
+            yield from shape_faults("rl-prompt-row.v1", row)
+            return
         pair, kto = (isinstance(row, dict) and key in row for key in ("chosen", "completion"))
         schema = "messages-pair-row.v1" if pair else "messages-kto-row.v1" if kto else "messages-row.v1"
         shape = list(shape_faults(schema, row))
