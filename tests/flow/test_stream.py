@@ -225,6 +225,13 @@ class TestCursor:
         assert (again.replaces, again.reward) == ("t__1", 0.5)
         assert stream(job, after=again.cursor)[0] == []
 
+    def test_a_changed_member_of_a_printed_group_is_in_no_whole_one(self, job):
+        trials = [token_trial(job, name, reward=0.0) for name in ("t__1", "t__2")]
+        records, _, _ = stream(job, group_size=2)
+        write_result(trials[0], reward=1.0)
+        ((again,), _, _) = stream(job, group_size=2, after=records[-1].cursor)
+        assert (again.replaces, again.group_complete, again.advantage) == ("t__1", False, None)
+
     def test_a_reader_that_stopped_inside_a_group_gets_it_whole(self, job):
         for name in ("t__1", "t__2"):
             token_trial(job, name)

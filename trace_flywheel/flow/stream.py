@@ -126,7 +126,9 @@ class Stream:
         record = record_of(trial, job.name, group, group_id, self._redactor, self.request.options)
         changed = cursor.printed(trial.relative)
         if changed:
-            record = msgspec.structs.replace(record, replaces=trial.relative)
+            # its group was printed with the old result, or is: it belongs to no whole one any more
+            complete = None if self._groups is None else False
+            record = msgspec.structs.replace(record, replaces=trial.relative, group_complete=complete)
         if self._groups is None or changed:
             yield _behind(record, cursor, trial.sha256)
             return
