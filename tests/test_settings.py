@@ -106,3 +106,13 @@ def test_every_field_says_what_it_is_unless_its_name_does() -> None:
         if not sub.description and f"{section}.{name}" not in plain
     ]
     assert silent == []
+
+
+def test_an_unknown_section_in_the_environment_is_refused(monkeypatch):
+    monkeypatch.setenv("FLYWHEEL_REQUIRE_ALL", "1")
+    load_settings()
+    monkeypatch.setenv("FLYWHEEL_SELECTON__KEEP_FRACTION", "0.5")
+    with pytest.raises(
+        SettingsError, match=r"FLYWHEEL_SELECTON__KEEP_FRACTION: unknown section 'selecton'; known: ing"
+    ):
+        load_settings()

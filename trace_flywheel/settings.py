@@ -17,13 +17,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.errors import UsageError
 
 LAYOUTS = Literal["messages", "prime-sft", "trl-sft", "trl-dpo", "kto"]
 GROUP_KEYS = Literal["task", "task_digest", "agent", "model", "policy_version", "job"]
 
 
-class SettingsError(FlywheelError, ValueError):
+class SettingsError(UsageError, ValueError):
     """A setting that cannot be used. The text names the field, the fault and where it was set."""
 
 
@@ -248,10 +248,17 @@ class Settings(BaseSettings):
         return tree
 
 
+ENV = "FLYWHEEL_"
 INPUT_FILES = ("corrections", "judge_scores")
 """Paths of files that are inputs: their content counts, not where they stand."""
 DATASET_CORPUS = "dataset:"
 """How a corpus that is a published dataset version begins."""
+SECTIONS = tuple(
+    name
+    for name, field in Settings.model_fields.items()
+    if name == "datasets" or (isinstance(field.annotation, type) and issubclass(field.annotation, Section))
+)
+"""Fields that have fields."""
 RECIPE_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 DEFAULT_RECIPE_NAMES = frozenset({"sft", "dpo", "kto", "rl", "balanced"})
 
@@ -303,12 +310,21 @@ def config_file(explicit: Path | None = None) -> Path | None:
     return here if here.is_file() else None
 
 
+def _check_environment() -> None:
+    """Refuse `FLYWHEEL_SECTION__FIELD` of no section. Names without `__` may be another program's."""
+    for name in sorted(os.environ):
+        section, nested, _ = name.removeprefix(ENV).lower().partition("__")
+        if name.startswith(ENV) and nested and section not in Settings.model_fields:
+            raise SettingsError(f"environment: {name}: unknown section {section!r}; known: {', '.join(SECTIONS)}")
+
+
 def load_settings(config: Path | None = None, **values: Any) -> Settings:
     """The settings in force. `values` (nested plain data) win over everything.
 
     Raises `SettingsError` with the field, the fault and the place for an unreadable file or an invalid value.
     """
     file = config_file(config)
+    _check_environment()
     _TomlSource.file = file
     try:
         settings = Settings(**values)

@@ -102,6 +102,7 @@ def test_export_refuses_a_layout_that_cannot_hold_the_rows_and_a_full_folder(
     published_home: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     words = ["export", "dpo_dataset", "--out", str(tmp_path / "x"), "--home", str(published_home), "--format"]
+    assert main([*words, "nope"]) == 2
     assert main([*words, "prime-sft"]) == 1
     assert "its rows fit: messages, trl-dpo" in capsys.readouterr().err
     (tmp_path / "x").mkdir()

@@ -76,3 +76,22 @@ def test_each_command_has_a_help_page_and_documented_options(name: str, capsys: 
     functions = [c.callback for c in found.registered_commands] if isinstance(found, typer.Typer) else [found]
     for parameter in (p for function in functions for p in inspect.signature(function).parameters.values()):
         assert getattr(parameter.annotation, "__metadata__", None), f"{name}: {parameter.name} is undocumented"
+
+
+@pytest.mark.parametrize(
+    ("environment", "words", "said"),
+    [
+        ({}, ["--config", "nowhere.toml"], "nowhere.toml: no such settings file"),
+        ({}, ["--config", "bad.toml"], "bad.toml: not valid TOML"),
+        ({"FLYWHEEL_SELECTION__KEEP_FRACTION": "abc"}, [], "selection.keep_fraction"),
+        ({"FLYWHEEL_FOO__BAR": "1"}, [], "FLYWHEEL_FOO__BAR"),
+    ],
+)
+def test_settings_that_make_no_sense_are_wrong_usage(tmp_path, monkeypatch, capsys, environment, words, said) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.toml").write_text("x = [")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert cli.main(["datasets", *words]) == 2
+    assert said in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.toml"]

@@ -176,7 +176,7 @@ def test_a_root_without_any_job_folder_is_an_error(tmp_path: Path, capsys: pytes
 
 
 def test_no_root_at_all_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["refresh", "--home", str(tmp_path / "home")]) == 1
+    assert main(["refresh", "--home", str(tmp_path / "home")]) == 2
     assert "--root" in capsys.readouterr().err
 
 

@@ -1,14 +1,19 @@
 """Job folders to one trainer file: rows, order, filters, and what happens to bad input."""
 
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
+from trace_flywheel.flow import convert as convert_module
 from trace_flywheel.flow.convert import convert
 from trace_flywheel.flow.convert_manifest import Tally
+from trace_flywheel.flow.convert_plan import plan_of
 from trace_flywheel.flow.convert_request import Request
+from trace_flywheel.flow.workers import Crash
 from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.trainers.candidates import Choice
 
 SECRET = "ghp_" + "aB3dE6gH9k" * 4
@@ -160,14 +165,6 @@ def test_two_jobs_of_one_name(job, benchflow_trial, tmp_path):
     assert tally.rows == 2
 
 
-def test_a_crash_in_a_worker_names_the_trials_and_writes_nothing(job, benchflow_trial, monkeypatch):
-    benchflow_trial(job, "a__1")
-    monkeypatch.setattr("trace_flywheel.flow.convert.outcome_of", lambda *_: 1 / 0)
-    with pytest.raises(FlywheelError, match=r"a__1, …: ZeroDivisionError in .*nothing written"):
-        run(job)
-    assert not (job.parent.parent / "rows.jsonl").exists()
-
-
 def test_a_folder_that_no_format_claims_is_told_but_is_no_rollout(job, benchflow_trial):
     benchflow_trial(job, "a__1")
     strange = job.parent / "strange"
@@ -177,3 +174,56 @@ def test_a_folder_that_no_format_claims_is_told_but_is_no_rollout(job, benchflow
     assert len(rows) == 1
     assert (tally.rollouts, tally.seen, [d["reason"] for d in tally.drops]) == (1, 1, ["unknown_shape"])
     assert warnings[0].startswith(f"not converted: {strange}: unknown_shape")
+
+
+def test_a_fault_nobody_foresaw_costs_one_rollout(job, benchflow_trial, monkeypatch):
+    for name in ("a__1", "a__2", "a__3"):
+        benchflow_trial(job, name)
+    sound = convert_module.outcome_of
+
+    def broken(rollout: Rollout, *rest: Any) -> Any:
+        if rollout.trace_id == "a__2":
+            raise KeyError("names of " + SECRET)
+        return sound(rollout, *rest)
+
+    monkeypatch.setattr(convert_module, "outcome_of", broken)
+    rows, tally, warnings = run(job)
+    assert len(rows) == 2
+    (drop,) = tally.drops
+    assert (drop["trace_id"], drop["stage"], drop["reason"]) == ("a__2", "read", "unreadable_file")
+    assert (tally.rollouts, tally.converted) == (3, 2)
+    (told,) = warnings
+    assert "a__2" in told
+    assert "KeyError in test_convert.py" in told
+    assert SECRET not in told
+    with pytest.raises(FlywheelError, match="a__2"):
+        run(job, strict=True)
+
+
+def test_a_dead_process_costs_its_unit(job, benchflow_trial, monkeypatch):
+    for name in ("a__1", "a__2"):
+        benchflow_trial(job, name)
+
+    def died(function: Any, shared: Any, tasks: Any, *rest: Any) -> Any:
+        return (Crash("the process died", died=True) for _ in tasks)
+
+    def alone(function: Any, shared: Any, task: Any) -> Any:
+        return Crash("the process died") if task.units[0].path.name == "a__1" else function(shared, task)
+
+    monkeypatch.setattr(convert_module, "run_tasks", died)
+    monkeypatch.setattr(convert_module, "run_alone", alone)
+    rows, tally, warnings = run(job)
+    assert [r["trace_id"] if "trace_id" in r else Path(r["source_path"]).parts[-3] for r in rows] == ["a__2"]
+    assert [(d["reason"], d["evidence"]) for d in tally.drops] == [("unreadable_file", {"text": "the process died"})]
+    assert len(warnings) == 1
+
+
+def test_a_path_given_twice_is_taken_once(job, benchflow_trial):
+    benchflow_trial(job, "a__1")
+    other = job.parent.parent / "others"
+    benchflow_trial(other / "j", "b__1")
+    once = plan_of([job.parent, other])
+    link = job.parent.parent / "same"
+    link.symlink_to(job.parent)
+    for twice in ([job.parent, other, job.parent], [job.parent, other, job.parent / ".", link]):
+        assert [run.run_id for run in plan_of(twice).runs] == [run.run_id for run in once.runs]

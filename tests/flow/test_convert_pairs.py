@@ -5,6 +5,8 @@ import json
 import pytest
 
 from trace_flywheel.cli.main import main
+from trace_flywheel.flow import convert_pairs, ingest
+from trace_flywheel.flow.steps import StepResult
 from trace_flywheel.trainers.registry import layout
 
 SECRET = "ghp_" + "aB3dE6gH9k" * 4
@@ -50,4 +52,35 @@ def test_an_unreadable_trial_is_told_and_strict_ends(job, tmp_path, capsys):
     argv = ["convert", str(job), "--format", "trl-dpo", "--out", str(tmp_path / "rows.jsonl")]
     assert main(argv) == 0
     assert capsys.readouterr().err == "not converted: j/t__3: bad_json\n"
+    assert main([*argv, "--strict"]) == 1
+
+
+def test_an_unreadable_run_is_told_and_the_rest_converted(job, tmp_path, capsys):
+    bad = tmp_path / "jobs" / "bad" / "runs" / "r"
+    bad.mkdir(parents=True)
+    (bad / "results.json").write_bytes(b'[{"trace_id": "t", "messages": "\xff"}]')
+    out, manifest = tmp_path / "rows.jsonl", tmp_path / "m.json"
+    argv = ["convert", str(job.parent), "--format", "trl-dpo", "--out", str(out), "--manifest", str(manifest)]
+    assert main(argv) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("Converted 1 row(s)")
+    assert "jobs/bad/runs/r" in captured.err
+    assert "bad_encoding" in captured.err
+    assert "bad_encoding" in {drop["reason"] for drop in json.loads(manifest.read_text())["drops"]}
+    assert main([*argv, "--strict"]) == 1
+
+
+def test_a_run_whose_ingestion_fails_is_told(job, tmp_path, capsys, monkeypatch):
+    def failed(runs, lake, settings, inputs, workers):
+        done = ingest.ingest(runs[1:], lake, settings, inputs, workers)
+        return (StepResult("graded_traces", runs[0].run_id, "quarantined", None, "it fell over"), *done)
+
+    other = tmp_path / "jobs" / "a-broken"
+    (job.parent / "a-broken").mkdir()
+    (other / "t__1").mkdir()
+    (other / "t__1" / "result.json").write_bytes((job / "t__1" / "result.json").read_bytes())
+    monkeypatch.setattr(convert_pairs, "ingest", failed)
+    argv = ["convert", str(job), str(other), "--format", "trl-dpo", "--out", str(tmp_path / "rows.jsonl")]
+    assert main(argv) == 0
+    assert "not converted: a-broken: unreadable_file (it fell over)" in capsys.readouterr().err
     assert main([*argv, "--strict"]) == 1

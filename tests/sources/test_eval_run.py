@@ -428,3 +428,39 @@ def test_a_linked_results_file_beside_a_real_one_is_a_drop(tmp_path: Path) -> No
     assert isinstance(rollout, Rollout)
     assert isinstance(drop, Drop)
     assert (drop.reason, drop.evidence) == ("unreadable_file", {"text": "is a link, which is not followed"})
+
+
+def test_a_plain_reward_vector_takes_the_common_form() -> None:
+    vector = read_row(row(reward_vector={"style": None, "accuracy": 1, "cost": float("inf")})).reward_vector
+    assert vector == {
+        "source": "verifier",
+        "names": ["accuracy", "cost", "style"],
+        "kinds": ["verifier"] * 3,
+        "weights": [None] * 3,
+        "values": [1.0, None, None],
+        "formula": "as recorded",
+    }
+    assert read_row(row(reward_vector={})).reward_vector is None
+    given = {"names": ["a"], "values": [0.5], "kinds": ["scored"]}
+    told = read_row(row(reward_vector=given)).reward_vector
+    assert told is not None
+    assert (told["kinds"], told["values"]) == (["scored"], [0.5])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1.0],
+        "high",
+        {"a": "much"},
+        {"a": True},
+        {"names": ["a"]},
+        {"names": ["a", "a"], "values": [1, 2]},
+        {"names": ["a"], "values": [1, 2]},
+        {"names": [1], "values": [1]},
+        {"names": 1.0},
+    ],
+)
+def test_another_reward_vector_refuses_its_row(value: Any) -> None:
+    with pytest.raises(RowError, match="reward_vector is an object of numbers by name"):
+        read_row(row(reward_vector=value))

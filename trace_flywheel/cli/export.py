@@ -23,7 +23,10 @@ def export(
     from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.lake.dataset import find_version
     from trace_flywheel.redaction.redact import redactor
+    from trace_flywheel.trainers.registry import layouts
 
+    if format not in layouts():
+        raise typer.BadParameter(f"{format!r} is none of {', '.join(layouts())}", param_hint="--format")
     settings = settings_of(home, config)
     version = find_version(settings.home, dataset)
     made = written(version, format, out, redactor(policy_of(settings)), split)

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.errors import FlywheelError, UsageError
 
 COMMANDS = {
     "demo": "Write the sample job folders, run the whole flow in Dagster, and show the funnel.",
@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else 0
     except FlywheelError as error:
-        return fail(str(error))
+        return fail(str(error), 2 if isinstance(error, UsageError) else 1)
     except OSError as error:
         if error.filename is None:
             raise
@@ -108,10 +108,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def fail(text: str) -> int:
+def fail(text: str, code: int = 1) -> int:
     """Print the one line of a user's error and return its exit code."""
     print(f"flywheel: {' '.join(text.split())}", file=sys.stderr)
-    return 1
+    return code
 
 
 if __name__ == "__main__":

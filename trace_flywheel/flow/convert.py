@@ -25,14 +25,13 @@ from trace_flywheel.flow.convert_rollout import (
     Outcome,
     Refusal,
     Rules,
-    joined,
     outcome_of,
     outcome_of_drop,
     refused,
 )
 from trace_flywheel.flow.convert_rows import rollouts_of
 from trace_flywheel.flow.convert_selection import selected_trials
-from trace_flywheel.flow.workers import Crash, run_tasks, worker_count
+from trace_flywheel.flow.workers import Crash, crash_of, run_alone, run_tasks, worker_count
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import Golden
@@ -42,7 +41,7 @@ from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.discover import read_unit
 from trace_flywheel.sources.goldens import goldens_above
 from trace_flywheel.sources.jsonl import read_lines
-from trace_flywheel.sources.reader import ReadOptions, Run
+from trace_flywheel.sources.reader import ReadOptions, Run, dropped
 from trace_flywheel.trainers.layout import Layout
 from trace_flywheel.trainers.registry import layout
 
@@ -121,9 +120,20 @@ def _converted(pieces: Sequence[Piece], job: Job, workers: int) -> Iterator[Outc
     done = run_tasks(run, job, pieces, worker_count(workers), PATIENCE)
     for piece, outcomes in zip(pieces, done, strict=True):
         if isinstance(outcomes, Crash):
-            paths = ", ".join(joined(piece.base, unit.relative) for unit in piece.units[:3])
-            raise FlywheelError(f"{paths}, …: {outcomes.reason}; nothing written, try --workers 1")
-        yield from outcomes
+            yield from _unit_by_unit(piece, job)
+        else:
+            yield from outcomes
+
+
+def _unit_by_unit(piece: Piece, job: Job) -> Iterator[Outcome]:
+    """The units of a piece that crashed, each in a process of its own; the one at fault is told."""
+    for unit, name in zip(piece.units, piece.jobs, strict=True):
+        outcomes = run_alone(run, job, msgspec.structs.replace(piece, units=(unit,), jobs=(name,)))
+        if isinstance(outcomes, Crash):
+            drop = dropped(piece.run, unit, "unreadable_file", {"text": outcomes.reason})
+            yield outcome_of_drop(drop, piece.base)
+        else:
+            yield from outcomes
 
 
 def _converted_rows(files: Sequence[Path], job: Job, tally: Tally) -> Iterator[Outcome]:
@@ -134,7 +144,7 @@ def _converted_rows(files: Sequence[Path], job: Job, tally: Tally) -> Iterator[O
         before = tally.rows
         lines = read_lines(file.resolve(), file.resolve().parent, job.options.max_line_bytes)
         for read in rollouts_of(lines, str(file)):
-            yield _outcome(read, job, target, "")
+            yield _guarded(read, job, target, "")
         tally.inputs.append({"path": str(file), "sha256": lines.sha256, "rows": tally.rows - before})
 
 
@@ -144,10 +154,34 @@ def run(job: Job, piece: Piece) -> list[Outcome]:
     outcomes = []
     for unit, name in zip(piece.units, piece.jobs, strict=True):
         for read in read_unit(piece.run, unit, job.options):
-            outcome = _outcome(read, job, target, piece.base)
+            outcome = _guarded(read, job, target, piece.base)
             outcome.key["job"] = name
             outcomes.append(outcome)
     return outcomes
+
+
+def _guarded(read: Rollout | Drop, job: Job, target: Layout, base: str) -> Outcome:
+    try:
+        return _outcome(read, job, target, base)
+    # The fail-closed boundary of conversion: a fault nobody foresaw costs its rollout, not all rollouts. The text of
+    # the error may quote raw data, so only its kind and place are told.
+    except Exception as error:
+        return outcome_of_drop(_lost(read, crash_of(error).reason), base)
+
+
+def _lost(read: Rollout | Drop, reason: str) -> Drop:
+    return Drop(
+        Stage.READ,
+        "unreadable_file",
+        {"text": reason},
+        run_id=read.run_id,
+        trace_id=read.trace_id,
+        task_id=read.task_id,
+        agent=read.agent,
+        model=read.model,
+        job=read.job,
+        path=read.path if isinstance(read, Drop) else read.source.path,
+    )
 
 
 def _outcome(read: Rollout | Drop, job: Job, target: Layout, base: str) -> Outcome:

@@ -18,9 +18,10 @@ from trace_flywheel.flow.convert import Warn, check_output, check_rows
 from trace_flywheel.flow.convert_manifest import Tally
 from trace_flywheel.flow.convert_plan import plan_of
 from trace_flywheel.flow.convert_request import Request
+from trace_flywheel.flow.convert_rollout import Outcome, outcome_of_drop
 from trace_flywheel.flow.frame import graded, load_index
 from trace_flywheel.flow.ingest import ingest
-from trace_flywheel.flow.inputs import side_inputs
+from trace_flywheel.flow.inputs import SideInputs, side_inputs
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Finisher, layouts_for, rows_of
 from trace_flywheel.flow.validate import has_calls
@@ -36,11 +37,19 @@ def convert_pairs(request: Request, settings: Settings, workers: int, warn: Warn
     """Write the pairs of the request's jobs, goldens of the settings held out. Raises `FlywheelError` as `convert`
     does; of the request only paths, output, format, `strict` and the counts asked for apply."""
     check_output(request)
-    runs = plan_of(request.paths).runs
+    plan = plan_of(request.paths)
     tally = Tally(request.format)
+    for base, problem in plan.problems:
+        _tell_lost(outcome_of_drop(problem, base), tally, request.strict, warn)
     with tempfile.TemporaryDirectory(prefix="flywheel-") as home, replaced(request.out) as file:
         lake = Lake(Path(home))
-        curated, finisher = _decided(runs, lake, request.format, settings, workers)
+        inputs = _inputs(plan.runs, settings)
+        for result in ingest(plan.runs, lake, settings, inputs, workers or None):
+            # Of a run whose index was made the lost rollouts have fates of their own.
+            if result.status == "quarantined" and result.sidecar is None:
+                lost = Drop(Stage.READ, "unreadable_file", {"text": result.reason}, run_id=result.run_id)
+                _tell_lost(outcome_of_drop(lost, result.run_id), tally, request.strict, warn)
+        curated, finisher = _decided(lake, request.format, settings, inputs)
         row_ids: dict[int, list[str]] = {}
         late: dict[int, Drop] = {}
         for members, row in rows_of(lake, curated, settings):
@@ -60,20 +69,30 @@ def convert_pairs(request: Request, settings: Settings, workers: int, warn: Warn
     return tally
 
 
-def _decided(
-    runs: Sequence[Run], lake: Lake, format: str, settings: Settings, workers: int
-) -> tuple[curate.Curated, Finisher]:
+def _inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
     inputs = side_inputs(runs, settings)
     if inputs.problems:
         bad = inputs.problems[0]
         raise FlywheelError(f"{bad.path}: cannot be read: {bad.evidence.get('text', bad.reason)}")
-    for result in ingest(runs, lake, settings, inputs, workers or None):
-        if result.status == "quarantined":
-            raise FlywheelError(f"{result.run_id}: {result.reason}; nothing written")
+    return inputs
+
+
+def _decided(lake: Lake, format: str, settings: Settings, inputs: SideInputs) -> tuple[curate.Curated, Finisher]:
     index = graded(load_index(lake), inputs)
     holdout = Holdout(inputs.goldens, settings.goldens.overlap)
     curated = curate.pairs(index, curate.attempts(index, settings), holdout, settings)
     return curated, Finisher(layouts_for("pair", [format]), redactor(policy_of(settings)), holdout)
+
+
+def _tell_lost(outcome: Outcome, tally: Tally, strict: bool, warn: Warn) -> None:
+    """Count what is no rollout that the index knows: a run, or what looked like one."""
+    outcome.is_rollout = False
+    assert outcome.refusal is not None
+    told = f"{outcome.path}: {outcome.refusal.reason} ({outcome.refusal.evidence.get('text', '')})"
+    if strict:
+        raise FlywheelError(f"{told}; without --strict the rest is converted")
+    warn(f"not converted: {told}")
+    tally.add(outcome)
 
 
 def _tell(fate: dict[str, Any], tally: Tally, strict: bool, warn: Warn) -> None:

@@ -45,6 +45,7 @@ def plan_of(paths: Sequence[Path], as_given: bool = False) -> Plan:
     """
     if not paths:
         return Plan((), (), ())
+    paths = _once(paths)
     try:
         found = discover(dict(_labelled(paths)))
     except RootError as error:
@@ -78,6 +79,11 @@ def job_names(folders: Sequence[Path]) -> dict[Path, str]:
         return {distinct[0]: distinct[0].name}
     shared = Path(os.path.commonpath([folder.parent for folder in distinct])) if distinct else Path()
     return {folder: folder.relative_to(shared).as_posix() for folder in distinct}
+
+
+def _once(paths: Sequence[Path]) -> tuple[Path, ...]:
+    """The paths without those that an earlier one names too, whatever its spelling."""
+    return tuple({os.path.realpath(path): path for path in reversed(paths)}.values())[::-1]
 
 
 def _labelled(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:

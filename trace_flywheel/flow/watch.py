@@ -14,7 +14,7 @@ from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.inputs import SideInputs, side_inputs
 from trace_flywheel.flow.roots import roots_in_force
 from trace_flywheel.lake.store import Lake
-from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.errors import UsageError
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources.discover import discover, newest_change
@@ -38,11 +38,11 @@ class Watch(msgspec.Struct, frozen=True):
 def watch(settings: Settings, lake: Lake, now: float | None = None) -> Watch:
     """Look below the roots in force. With `now` (Unix seconds), unfinished and just changed folders wait.
 
-    Raises `FlywheelError` when there is no root, or one is missing or unreadable.
+    Raises `UsageError` when there is no root, `FlywheelError` when one is missing or unreadable.
     """
     roots = roots_in_force(settings)
     if not roots:
-        raise FlywheelError("no roots: give `--root DIR`, or set `roots` in flywheel.toml")
+        raise UsageError("no roots: give `--root DIR`, or set `roots` in flywheel.toml")
     seen = discover(roots)
     inputs = side_inputs(seen.runs, settings)
     waiting = () if now is None else tuple(r for r in seen.runs if _moves(r, settings.ingest.quiet_seconds, now))

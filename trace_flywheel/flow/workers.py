@@ -126,8 +126,12 @@ def _guarded(function: Callable[[Shared, Task], Result], shared: Shared, task: T
         return function(shared, task)
     except (FlywheelError, OSError) as error:
         return Crash(str(error))
-    # The fail-closed boundary of ingestion: a fault nobody foresaw quarantines its run, not all runs. The text of the
-    # error may quote raw data, so only its kind and place are told.
+    # The fail-closed boundary of ingestion: a fault nobody foresaw quarantines its run, not all runs.
     except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        return Crash(f"{type(error).__name__} in {Path(where.filename).name}:{where.lineno}")
+        return crash_of(error)
+
+
+def crash_of(error: Exception) -> Crash:
+    """A fault nobody foresaw, by its kind and place: its text may quote raw data."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return Crash(f"{type(error).__name__} in {Path(where.filename).name}:{where.lineno}")

@@ -22,6 +22,7 @@ from trace_flywheel.sources.wires.parts import WireError
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 TRUNCATED = frozenset({"length", "max_tokens"})
+VECTOR = "reward_vector is an object of numbers by name, or lists of names and of as many values, each a number or null"
 _MESSAGE_KEYS = frozenset(
     {
         *("role", "content", "refusal", "reasoning", "reasoning_content", "name", "is_error", "train_on"),
@@ -81,7 +82,7 @@ def rollout_of(row: Any, run: Run, source: Source, verdict_map: Mapping[str, Ver
         reward_text=reward_text,
         rewards=_object(row, "rewards"),
         reward_range=_range(row.get("reward_range")),
-        reward_vector=_object(row, "reward_vector"),
+        reward_vector=_vector(row.get("reward_vector")),
         judge_score=reward_of(row.get("judge_score"))[0],
         grader=text_or_none(row.get("grader")),
         grader_version=_text(row.get("grader_version")),
@@ -184,6 +185,26 @@ def _metadata(row: dict[str, Any]) -> dict[str, Any] | None:
 def _object(row: dict[str, Any], key: str) -> dict[str, Any] | None:
     value = row.get(key)
     return value if isinstance(value, dict) and value else None
+
+
+def _vector(value: Any) -> dict[str, Any] | None:
+    """Parts of a reward in BenchFlow's form: recorded as `names` beside `values`, or as a plain object of numbers."""
+    if value is None or value == {}:
+        return None
+    if not isinstance(value, dict):
+        raise RowError(VECTOR)
+    vector = value if "names" in value else {"names": sorted(value), "values": [value[name] for name in sorted(value)]}
+    names, values = vector["names"], vector.get("values")
+    if not (isinstance(names, list) and isinstance(values, list) and len(names) == len(values)):
+        raise RowError(VECTOR)
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise RowError(VECTOR)
+    read = [reward_of(part) for part in values]
+    if any(spelt is not None and not isinstance(part, float) for part, (_, spelt) in zip(values, read, strict=True)):
+        raise RowError(VECTOR)
+    filled = {"kinds": ["verifier"] * len(names), "weights": [None] * len(names)}
+    told = {"source": "verifier", **filled, "formula": "as recorded", **vector}
+    return {**told, "values": [number for number, _ in read]}
 
 
 def _range(value: Any) -> tuple[float, float] | None:
