@@ -122,6 +122,10 @@ class Redaction(Section):
     """More rule files (TOML, as those of the package); what they say enters hashes, where they lie does not."""
     allow: tuple[AllowedValue, ...] = ()
     """Values that stay, each with its reason: `[[redaction.allow]]`."""
+    second_gate: Literal["none", "kingfisher"] = "none"
+    """Finished rows are also looked at by kingfisher (extra `kingfisher`); a row with a finding is dropped."""
+    masked_share: float = Field(0.5, ge=0, le=1)
+    """Share of the turns to be learned that placeholders mask above which a dataset is not published."""
 
 
 class Mix(Section):

@@ -54,7 +54,7 @@ def supervised(rollout: Rollout, supervise_placeholders: Literal["mask", "keep"]
         learned = [messages[i].train_on is not False for i in turns]
     if supervise_placeholders == "mask":
         answers = [message for message in messages if message.role == "assistant"]
-        learned = [on and not _has_placeholder(turn) for on, turn in zip(learned, answers, strict=True)]
+        learned = [on and not has_placeholder(turn) for on, turn in zip(learned, answers, strict=True)]
     corrects = rollout.correction is not None
     masked_steps = 0 if corrects else learned.count(False)
     if masked_steps:
@@ -90,7 +90,8 @@ def _corrected(
     return (*rollout.messages[:target], answer, *rest), target
 
 
-def _has_placeholder(message: Message) -> bool:
+def has_placeholder(message: Message) -> bool:
+    """Whether learning the message would teach a placeholder."""
     texts = [text_of(message.content), message.reasoning or "", *(call.arguments for call in message.tool_calls)]
     return any(PLACEHOLDER in text for text in texts)
 

@@ -32,6 +32,7 @@ from trace_flywheel.flow.manifest import hashed_settings, manifest_of, recipe_se
 from trace_flywheel.flow.mix import choose, mixed_fates
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Finisher, Row, layouts_for, rows_of, sft_row, texts, write_rows
+from trace_flywheel.flow.redaction_facts import redaction_facts
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.files import replace_text
@@ -253,6 +254,7 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         kinds = dict(sorted(done.kinds.items()))
         facts = {**source.facts, "kinds": kinds, "mix": chosen.report.as_dict(), "classifier": model.info}
         facts |= {"golden_files": curation.inputs.golden_files}
+        facts |= redaction_facts(name, curation.runs, done, settings)
         manifest = manifest_of(curation.runs, curation.inputs, settings, "sft", digest, CODE, done, facts)
         hashed = hashed_settings(settings, chosen_recipe, layouts)
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
@@ -290,6 +292,7 @@ def _dataset(curation: Curation, kind: curate.Kind, recipe: str | None) -> Made:
         facts = {**curated.facts, **index.joined, **shown}
         warnings = (*index.warnings, *curated.warnings)
         facts |= {"golden_files": curation.inputs.golden_files, "warnings": list(warnings)}
+        facts |= redaction_facts(name, index.runs, done, settings)
         manifest = manifest_of(index.runs, curation.inputs, settings, kind, digest, CODE, done, facts, warnings)
         hashed = hashed_settings(settings, chosen, layouts)
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)

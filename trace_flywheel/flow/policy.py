@@ -24,7 +24,7 @@ def policy_of(settings: Settings, *, pii: str | None = None, told: bool = False)
     allow = tuple(Allow(entry.reason, entry.pattern, entry.fingerprint) for entry in asked.allow)
     check_allow(allow)
     key = key_of(settings.home) if told or any(entry.fingerprint for entry in allow) else b""
-    return Policy(pii or asked.pii, read_rules(asked.rules), allow, key)
+    return Policy(pii or asked.pii, read_rules(asked.rules), allow, key, asked.second_gate)
 
 
 def key_of(home: Path) -> bytes:

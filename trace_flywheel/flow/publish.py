@@ -14,7 +14,7 @@ import orjson
 import pandas as pd
 
 from trace_flywheel.curation.holdout import Holdout
-from trace_flywheel.curation.masking import SupervisedRollout, supervised
+from trace_flywheel.curation.masking import SupervisedRollout, has_placeholder, supervised
 from trace_flywheel.curation.splits import split_of
 from trace_flywheel.flow.curate import Curated
 from trace_flywheel.flow.frame import Index
@@ -118,6 +118,10 @@ class Published(msgspec.Struct):
     late: dict[int, Drop] = {}
     kinds: dict[str, int] = {}
     graders: dict[str, set[str]] = {}
+    turns: int = 0
+    """Assistant turns of SFT rows that are learned or would be but for a placeholder in them."""
+    turns_masked: int = 0
+    """Those with a placeholder that are not learned."""
 
 
 def write_rows(
@@ -141,6 +145,11 @@ def write_rows(
         versions = done.graders.setdefault(provenance.grader or "none", set())
         if provenance.grader_version:
             versions.add(provenance.grader_version)
+        if isinstance(row, SftRow):
+            answers = [m for m in row.messages if m.role == "assistant"]
+            masked = sum(m.train_on is False and has_placeholder(m) for m in answers)
+            done.turns_masked += masked
+            done.turns += masked + sum(m.train_on is not False for m in answers)
     return done
 
 

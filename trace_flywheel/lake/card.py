@@ -112,7 +112,7 @@ rows are looked through again.
 ## Redaction
 
 Secrets always, personal data by the set `{settings["redaction"]["pii"]}`. Finished rows are scanned again; one with a
-finding is dropped.
+finding is dropped.{_redaction(settings["redaction"], facts.get("redaction"))}
 
 ## Golden files
 
@@ -126,6 +126,19 @@ By the first 12 hex digits of their sha256; other files make this version stale.
     yield from ("", "## Template", "", UNKNOWN["template"], "", "## Packing", "", UNKNOWN["packing"])
     yield from ("", "## Conversion", "", "```yaml", *_conversion(manifest), "```", "")
     yield from ("## Settings", "", "```json", json.dumps(settings, indent=1, sort_keys=True), "```", "")
+
+
+def _redaction(settings: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:
+    """What was replaced, what that keeps from being learned, and what may stay and why."""
+    said = ""
+    if facts is not None:
+        found = ", ".join(f"{rule} {n}" for rule, n in facts["findings_in_runs"].items())
+        masked, turns = facts["turns_masked_for_placeholders"], facts["turns"]
+        said += f"\n\nReplaced in the runs: {found or 'nothing'}."
+        said += f"\nTurns not learned because they would teach a placeholder: {masked} of {turns}." if turns else ""
+    for entry in settings.get("allow", ()):
+        said += f"\n- left in place: `{entry['pattern'] or entry['fingerprint']}`, because: {entry['reason']}"
+    return said
 
 
 def _conversion(manifest: Mapping[str, Any]) -> Iterator[str]:

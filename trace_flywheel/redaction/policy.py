@@ -9,7 +9,7 @@ import hmac
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 import re2
@@ -34,6 +34,8 @@ class Policy(msgspec.Struct, frozen=True):
     allow: tuple[Allow, ...] = ()
     key: bytes = b""
     """Empty: no fingerprints are made and none is allowed by."""
+    second_gate: Literal["none", "kingfisher"] = "none"
+    """Who else looks at finished rows (`Redactor.scan`)."""
 
     def in_force(self) -> tuple[Rule, ...]:
         """A user's rules first: they are the more special ones."""
@@ -42,7 +44,8 @@ class Policy(msgspec.Struct, frozen=True):
     def digest(self) -> str:
         """Identity of what is redacted: part of whatever depends on it. Reasons and the key change nothing."""
         allowed = [(entry.pattern, entry.fingerprint) for entry in self.allow]
-        told = msgspec.json.encode([self.in_force(), allowed] if allowed else self.in_force())
+        more = [*([allowed] if allowed else []), *([self.second_gate] if self.second_gate != "none" else [])]
+        told = msgspec.json.encode([self.in_force(), *more] if more else self.in_force())
         return hashlib.sha256(told).hexdigest()[:16]
 
 

@@ -25,6 +25,7 @@ from trace_flywheel.redaction.marks import PLACEHOLDER as PLACEHOLDER  # the roo
 from trace_flywheel.redaction.marks import Marks
 from trace_flywheel.redaction.policy import Allowed, Policy, Sighting, fingerprint, policy_named
 from trace_flywheel.redaction.scanner import FOLD, Finding, Scanner, resolve
+from trace_flywheel.redaction.second_gate import found_by_kingfisher
 from trace_flywheel.redaction.spread import forms, places, strong
 from trace_flywheel.redaction.tokens import without_tokens
 
@@ -57,6 +58,7 @@ class Redactor:
         self._scanner = scanner
         self._allowed = Allowed(policy)
         self._key = policy.key
+        self._second_gate = policy.second_gate
         self._by_name = {rule.name: (rank, rule) for rank, rule in enumerate(scanner.rules)}
 
     def redact(self, rollout: Rollout) -> Rollout | Drop:
@@ -124,6 +126,9 @@ class Redactor:
         _, found = self._look([value], [0])
         for findings in found.values():
             counts.update(finding.rule.name for finding in findings)
+        if self._second_gate == "kingfisher":
+            text = "\n".join(f"{leaf.key}: {leaf.text}" if leaf.key else leaf.text for leaf in _node(value).leaves())
+            counts.update(rule for rule, secret in found_by_kingfisher(text) if secret not in self._allowed)
         return dict(sorted(counts.items()))
 
     def _clean(self, values: list[Any]) -> tuple[set[int], list[tuple[int, str, str]]]:
