@@ -22,6 +22,7 @@ OVER_ALL_RUNS = {
     "kto_dataset": {*TEXTS, "grouped_advantages", "eval_goldens"},
     "rl_dataset": {*TEXTS, "grouped_advantages", "eval_goldens"},
     "depth_classifier": set(),
+    "redaction_report": {"redacted_rollouts"},
     "balanced_mix": {"sft_dataset", "depth_classifier"},
 }
 SOURCES = {"job_folders", "eval_goldens", "training_corpus", "corrections"}

@@ -35,6 +35,7 @@ from trace_flywheel.flow.ingest_tasks import (
 )
 from trace_flywheel.flow.inputs import SideInputs, read_options
 from trace_flywheel.flow.policy import policy_of
+from trace_flywheel.flow.redaction_report import write_findings
 from trace_flywheel.flow.steps import Job, Step, StepResult
 from trace_flywheel.flow.workers import Crash, run_alone, worker_count
 from trace_flywheel.lake.parts import Part
@@ -168,6 +169,7 @@ def redacted_rollouts(
         for outcome in _outcomes(job):
             for rule, n in outcome.findings.items():
                 findings[rule] = findings.get(rule, 0) + n
+        write_findings(job.folder, _outcomes(job))
         return _mirror(REDACTED, job, lake, settings, inputs, {"findings": dict(sorted(findings.items()))})
 
     fresh = partial(_is_fresh, REDACTED, lake, settings, inputs)

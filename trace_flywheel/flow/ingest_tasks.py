@@ -4,6 +4,7 @@ A task writes its own files into the generation that its run is making and may r
 pool), so it removes what it left before.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,7 @@ from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import CorrectionEntry
 from trace_flywheel.records.index import IndexEntry
 from trace_flywheel.records.rollout import Rollout
-from trace_flywheel.redaction.policy import Policy
+from trace_flywheel.redaction.policy import Policy, Sighting
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources import discover
 from trace_flywheel.sources.reader import ReadOptions, Run, Unit
@@ -40,6 +41,8 @@ class Outcome(msgspec.Struct, frozen=True):
     parts: tuple[Part, ...]
     drops: tuple[Drop, ...] = ()
     findings: dict[str, int] = {}
+    sightings: Counter[Sighting] = msgspec.field(default_factory=Counter)
+    """What was replaced, by kind of place."""
 
 
 def chunks(units: Sequence[Unit]) -> Iterator[tuple[Unit, ...]]:
@@ -110,11 +113,12 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 def redact_parts(policy: Policy, task: Parts) -> Outcome:
-    redact = redactor(policy).redact
+    redact = redactor(policy).redact_told
     rollouts = _rollouts(task.source)
     made: list[Part] = []
     drops: list[Drop] = []
     findings: dict[str, int] = {}
+    sightings: Counter[Sighting] = Counter()
     for part in task.parts:
         (task.folder / part.name).unlink(missing_ok=True)
         mirror = RolloutParts(task.folder, part.name, file_mode(REDACTED), cut=False)
@@ -122,15 +126,16 @@ def redact_parts(policy: Policy, task: Parts) -> Outcome:
             rollout = next(rollouts)
             if (given := task.corrections.get(rollout.trace_id)) is not None:
                 rollout = msgspec.structs.replace(rollout, correction=given.correction)
-            result = redact(rollout)
+            result, seen = redact(rollout)
             if isinstance(result, Drop):
                 drops.append(result)
                 continue
             for rule, n in (result.redactions or {}).items():
                 findings[rule] = findings.get(rule, 0) + n
+            sightings.update(sighting.of_kind() for sighting in seen)
             mirror.add(result)
         made += mirror.close()
-    return Outcome(tuple(made), tuple(drops), findings)
+    return Outcome(tuple(made), tuple(drops), findings, sightings)
 
 
 def _rollouts(source: Path | Reread) -> Iterator[Rollout]:

@@ -13,6 +13,7 @@ from trace_flywheel.orchestration.checks import INGEST_CHECKS, advantages_sum_to
 from trace_flywheel.orchestration.dataset_assets import asset_of, specs
 from trace_flywheel.orchestration.ingest_assets import INGEST_ASSETS
 from trace_flywheel.orchestration.jobs import ingest_job, refresh_job
+from trace_flywheel.orchestration.redaction_asset import redaction_report
 from trace_flywheel.orchestration.resources import SettingsResource
 from trace_flywheel.orchestration.schedules import nightly_refresh
 from trace_flywheel.orchestration.sensors import job_folders_sensor, refresh_sensor
@@ -30,7 +31,7 @@ def build(settings: Settings, resource: Any) -> dg.Definitions:
     sensor_status = dg.DefaultSensorStatus.RUNNING if start else dg.DefaultSensorStatus.STOPPED
     schedule_status = dg.DefaultScheduleStatus.RUNNING if start else dg.DefaultScheduleStatus.STOPPED
     return dg.Definitions(
-        assets=[*SOURCES, *INGEST_ASSETS, *map(asset_of, made)],
+        assets=[*SOURCES, *INGEST_ASSETS, redaction_report, *map(asset_of, made)],
         asset_checks=[
             *INGEST_CHECKS,
             advantages_sum_to_zero,

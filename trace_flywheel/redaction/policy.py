@@ -6,6 +6,7 @@ everything that changes what is redacted; the key of fingerprints is no part of 
 
 import hashlib
 import hmac
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -66,6 +67,10 @@ class Sighting(NamedTuple):
     rule: str
     fingerprint: str
     """Empty where the policy has no key."""
+
+    def of_kind(self) -> "Sighting":
+        """With the kind of its place only: `message`, `exchange message`, `tools`, `rollout`."""
+        return self._replace(place=re.sub(r" \d+", "", self.place))
 
 
 def read_rules(paths: Sequence[Path]) -> tuple[Rule, ...]:

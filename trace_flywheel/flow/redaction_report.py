@@ -1,0 +1,69 @@
+"""What redaction replaced: by run, family, rule, place and value, a value told by its keyed fingerprint.
+
+Each run's findings lie beside its redacted parts, in `findings.parquet`, outside every digest: the key is the home's
+own. `redaction_report` puts those of all runs together; a run that was erased from since has its counts by rule only
+in its facts.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trace_flywheel.flow.ingest_tasks import REDACTED, Outcome
+from trace_flywheel.flow.policy import policy_of
+from trace_flywheel.lake.store import Lake, TableSidecar
+from trace_flywheel.records.canonical import content_id
+from trace_flywheel.redaction.policy import Sighting
+from trace_flywheel.settings import Settings
+
+REPORT, TABLE, FILE = "redaction_report", "findings", "findings.parquet"
+SCHEMA = pa.schema(
+    [("rule", pa.string()), ("place", pa.string()), ("fingerprint", pa.string()), ("findings", pa.int64())]
+)
+REPORT_SCHEMA = pa.schema([("run_id", pa.string()), ("family", pa.string()), *SCHEMA])
+
+
+def write_findings(folder: Path, outcomes: Iterable[Outcome]) -> None:
+    """The findings of a run beside its parts."""
+    counts: Counter[Sighting] = Counter()
+    for outcome in outcomes:
+        counts.update(outcome.sightings)
+    rows = [
+        {"rule": seen.rule, "place": seen.place, "fingerprint": seen.fingerprint, "findings": n}
+        for seen, n in sorted(counts.items(), key=lambda item: (item[0].rule, item[0].place, item[0].fingerprint))
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), folder / FILE)
+
+
+def redaction_report(lake: Lake, settings: Settings) -> TableSidecar:
+    """The report of all runs, made anew when one of them changed; counts are `findings`, `values` and `by_rule`."""
+    runs, before = lake.sidecars(REDACTED), lake.current(REPORT)
+    digest = content_id([(run.run_id, run.content_digest) for run in runs])
+    if before is not None and before.inputs_digest == digest:
+        return before
+    families = {rule.name: rule.family for rule in policy_of(settings).in_force()}
+    rows = []
+    for run in runs:
+        path = lake.folder(REDACTED, run.run_id) / run.generation / FILE
+        if path.is_file():
+            found = pq.read_table(path).to_pylist()
+            rows += [{"run_id": run.run_id, "family": families.get(row["rule"], ""), **row} for row in found]
+    table = pa.Table.from_pylist(rows, REPORT_SCHEMA)
+    counts = {
+        "runs": len(runs),
+        "findings": sum(row["findings"] for row in rows),
+        "values": len({(row["rule"], row["fingerprint"]) for row in rows}),
+        "by_rule": by_rule(rows),
+    }
+    return lake.put(REPORT, {TABLE: table}, digest, counts)
+
+
+def by_rule(rows: Sequence[dict[str, object]]) -> dict[str, int]:
+    """Findings by rule, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts[str(row["rule"])] += int(str(row["findings"]))
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
