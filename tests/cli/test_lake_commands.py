@@ -110,3 +110,21 @@ def test_export_refuses_a_layout_that_cannot_hold_the_rows_and_a_full_folder(
     assert main([*words, "trl-dpo"]) == 1
     assert "exists already" in capsys.readouterr().err
     assert (tmp_path / "x" / "mine").read_text() == "keep"
+
+
+def test_rescan_names_versions_with_findings_under_todays_rules(
+    published_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    assert main(["datasets", "sft_dataset", "--rescan", "--home", str(published_home)]) == 0
+    assert capsys.readouterr().out.startswith("sft_dataset@")
+    # A rule that came after publication: the role of every message is a secret now.
+    (tmp_path / "mine.toml").write_text(
+        "family = 'f'\n[[rule]]\nname = 'ours'\ndetect = 'assistant'\nconfirm = '(assistant)'\n"
+        "examples = ['assistant']\n"
+    )
+    (tmp_path / "flywheel.toml").write_text("[redaction]\nrules = ['mine.toml']\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["datasets", "sft_dataset", "--rescan", "--json", "--home", str(published_home)]) == 1
+    (one,) = json.loads(capsys.readouterr().out)
+    assert one["lines_with_findings"]
+    assert list(one["findings"]) == ["ours"]

@@ -14,6 +14,9 @@ def datasets(
     sweep: Annotated[
         bool, typer.Option("--sweep", help="Instead: rows of an SFT set by keep fraction and near-duplicate threshold.")
     ] = False,
+    rescan: Annotated[
+        bool, typer.Option("--rescan", help="Instead: all versions, with what today's redaction rules find in them.")
+    ] = False,
     as_json: AsJson = False,
     home: Home = None,
     config: Config = None,
@@ -24,6 +27,9 @@ def datasets(
     settings = settings_of(home, config)
     if sweep:
         _sweep(settings, name or "sft_dataset", as_json)
+        return
+    if rescan:
+        _rescan(settings, name, as_json)
         return
     place = settings.home
     newest = {one: find_version(place, one) for one in ([name] if name else names(place))}
@@ -87,3 +93,17 @@ def _line(version: Any, latest: bool, goldens: dict[str, str] | None) -> dict[st
         "path": str(version.path),
         "card": str(version.path / "README.md"),
     }
+
+
+def _rescan(settings: Any, name: str | None, as_json: bool) -> None:
+    """Exits 1 when a version has findings."""
+    from trace_flywheel.flow.rescan import rescan
+
+    seen = list(rescan(settings, name))
+    if as_json:
+        print(json.dumps(seen, ensure_ascii=False))
+    else:
+        for one in seen:
+            found = ", ".join(f"{rule} {n}" for rule, n in one["findings"].items()) or "nothing"
+            print(f"{one['name']}@{one['version']}: {found}")
+    raise typer.Exit(1 if any(one["findings"] for one in seen) else 0)
