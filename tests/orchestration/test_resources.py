@@ -22,7 +22,7 @@ def run(config: dict, check) -> dg.ExecuteInProcessResult:
 def test_every_field_of_the_tree_is_offered_but_those_that_shape_the_location() -> None:
     assert set(SettingsResource.model_fields) == set(Settings.model_fields) - SHAPE_OF_LOCATION
     groups = SettingsResource.model_fields["groups"].annotation
-    assert set(groups.model_fields) == {"by", "normalisation", "eps", "unscored"}
+    assert set(groups.model_fields) == {"by", "normalisation", "eps", "unscored", "max_policy_age"}
     assert "standard deviation" in groups.model_fields["eps"].description
 
 
