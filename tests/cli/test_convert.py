@@ -74,3 +74,23 @@ def test_help_imports_nothing_heavy():
         "sys.exit(sum(m in sys.modules for m in ('pandas', 'numpy', 'dagster', 'orjson', 'pydantic_settings')))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_outputs_are_checked_before_anything_is_written(jobs, tmp_path, capsys):
+    out = tmp_path / "rows.jsonl"
+    assert main(["convert", str(jobs), "--out", str(out), "--manifest", str(out)]) == 2
+    assert main(["convert", str(jobs), "--out", str(out), "--manifest", str(tmp_path)]) == 1
+    assert "is a folder; give --manifest the name of a file" in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", ["prime-sft", "trl-dpo"])
+def test_rows_on_stdout(jobs, tmp_path, capfd, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    assert main(["convert", str(jobs), "--out", "rows.jsonl", "--format", name]) == 0
+    capfd.readouterr()
+    assert main(["convert", str(jobs), "--out", "-", "--format", name, "--manifest", "m.json"]) == 0
+    captured = capfd.readouterr()
+    assert captured.out == (tmp_path / "rows.jsonl").read_text()
+    assert captured.err.splitlines()[-1] == "Stats: m.json"
+    assert not (tmp_path / "-").exists()

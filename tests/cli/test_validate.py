@@ -1,6 +1,7 @@
 """`flywheel validate`: all faults on stderr with file and line, the JSON line on success, exit codes."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +60,13 @@ def test_a_missing_file_and_a_folder(tmp_path, capsys):
     for path in (tmp_path / "none.jsonl", tmp_path):
         assert main(["validate", str(path)]) == 1
         assert str(path) in capsys.readouterr().err
+
+
+def test_what_is_no_file_is_called_what_it_is(tmp_path, capsys):
+    for path, said in [
+        (tmp_path, "is a folder"),
+        (Path("/dev/null"), "is no regular file"),
+        (tmp_path / "x", "no such"),
+    ]:
+        assert main(["validate", str(path)]) == 1
+        assert f"{path}: {said}" in capsys.readouterr().err

@@ -14,7 +14,9 @@ BRANCHES = "branch-tree"
 
 def convert(
     jobs: Annotated[list[Path], typer.Argument(metavar="JOB...", help="Job folders, trials, or folders above them.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write; replaced only when it is complete.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The file to write, replaced only when it is complete; - is stdout.")
+    ],
     format: Annotated[
         str, typer.Option("--format", help="The trainer's layout; an unknown name lists them all.")
     ] = "prime-sft",
@@ -73,6 +75,7 @@ def convert(
     from trace_flywheel.flow.convert import convert as convert_jobs
     from trace_flywheel.flow.convert_manifest import write_manifest
     from trace_flywheel.flow.convert_request import Request
+    from trace_flywheel.flow.outputs import STDOUT, check_outputs
     from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.settings import load_settings
     from trace_flywheel.sources.reader import ReadOptions
@@ -110,6 +113,9 @@ def convert(
         _refuse({**of_conversations, **of_rows, **of_branches}, "preference pairs")
     else:
         _refuse(of_branches, f"--format {format}")
+    check_outputs({"--out": out, "--manifest": manifest, "--pairs": pairs}, jobs, target.CONTAINER == "folder")
+    # Data alone goes to stdout.
+    tell = warn if out == STDOUT else print
     if format == BRANCHES:
         from trace_flywheel.flow import branch_tree
 
@@ -128,10 +134,10 @@ def convert(
             max_line_bytes=int(settings.ingest.max_line_mb * 1e6),
         )
         counts = branch_tree.convert_branches(branches, warn)
-        print(f"Converted {counts.child_rows} row(s) from {counts.forks} fork(s) -> {out}")
+        tell(f"Converted {counts.child_rows} row(s) from {counts.forks} fork(s) -> {out}")
         if manifest is not None:
             branch_tree.write_manifest(manifest, counts)
-            print(f"Stats: {manifest}")
+            tell(f"Stats: {manifest}")
         return
     request = Request(
         paths=tuple(jobs),
@@ -162,14 +168,14 @@ def convert(
         tally = convert_pairs(request, settings, workers, warn)
     else:
         tally = convert_jobs(request, workers or settings.ingest.workers, warn)
-    print(f"Converted {tally.rows} row(s) from {tally.seen} rollout(s) -> {out}")
+    tell(f"Converted {tally.rows} row(s) from {tally.seen} rollout(s) -> {out}")
     if group_advantage is not None:
         from trace_flywheel.flow.convert_groups import summary_line
 
-        print(summary_line(tally.groups, by, group_advantage))
+        tell(summary_line(tally.groups, by, group_advantage))
     if manifest is not None:
         write_manifest(manifest, tally, request)
-        print(f"Stats: {manifest}")
+        tell(f"Stats: {manifest}")
 
 
 def _layout(name: str) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trace_flywheel.cli.options import AsJson, Config, Home, settings_of
+from trace_flywheel.cli.options import AsJson, Config, Home, program, settings_of
 
 
 def datasets(
@@ -40,9 +40,10 @@ def datasets(
         print(json.dumps(listed, ensure_ascii=False))
         return
     if not listed:
-        print(f"no datasets in {place}; run `flywheel refresh`")
+        print(f"no datasets in {place}; run `{program()} refresh`")
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table("dataset", "version", "rows", "published", "size", "path", box=None)
@@ -50,7 +51,7 @@ def datasets(
         marks = ([] if one["latest"] else ["older"]) + (["stale: goldens changed"] if one["stale"] else [])
         mark = f" ({', '.join(marks)})" if marks else ""
         size = f"{one['bytes'] / 1e6:.1f} MB"
-        table.add_row(one["name"] + mark, one["version"], str(one["rows"]), one["date"], size, one["path"])
+        table.add_row(one["name"] + mark, one["version"], str(one["rows"]), one["date"], size, escape(one["path"]))
     Console(soft_wrap=True, width=400).print(table)  # rich would cut what is wider
 
 

@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from trace_flywheel.cli.options import Config, Home, settings_of
+from trace_flywheel.cli.options import Config, Home, program, settings_of
 from trace_flywheel.cli.refresh import refreshed
 
 
@@ -21,8 +21,8 @@ def demo(home: Home = None, config: Config = None) -> None:
     print(f"\n{runs['found']} runs: {runs['ingested']} ingested now, {runs['unchanged']} unchanged")
     print(f"datasets   {own.home / 'datasets'}")
     suffix = "" if home is None else f" --home {home}"
-    print(f"UI         flywheel ui{suffix}")
-    print("your runs  flywheel refresh --root DIR --home OTHER   (this home keeps the sample's rows)")
+    print(f"UI         {program()} ui{suffix}")
+    print(f"your runs  {program()} refresh --root DIR --home OTHER   (this home keeps the sample's rows)")
 
 
 def funnel(document: dict[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from trace_flywheel.cli.options import AsJson
+from trace_flywheel.cli.options import AsJson, program
 
 depth = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -197,4 +197,4 @@ def label(
     from trace_flywheel.flow.depth_score import How, to_label
 
     written = to_label(rows, out, model_of(model), How(field, turn), count)
-    print(f"wrote {written} prompts -> {out}; fill in label and give the file to `flywheel depth train`")
+    print(f"wrote {written} prompts -> {out}; fill in label and give the file to `{program()} depth train`")

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import typer
 
-from trace_flywheel.cli.options import AsJson, Config, Home, settings_of
+from trace_flywheel.cli.options import AsJson, Config, Home, program, settings_of
 from trace_flywheel.records.errors import FlywheelError
 
 
@@ -109,7 +109,7 @@ def _roots(settings: Any) -> Finding:
 
     roots = roots_in_force(settings)
     if not roots:
-        return Finding("off", "roots", "none", "set `roots` in flywheel.toml, or give --root to `flywheel refresh`")
+        return Finding("off", "roots", "none", f"set `roots` in flywheel.toml, or give --root to `{program()} refresh`")
     missing = [str(r) for r in roots if not r.exists()]
     if missing:
         return Finding("bad", "roots", f"missing: {', '.join(missing)}", "correct `roots`")
@@ -135,7 +135,9 @@ def _lake(home: Path) -> Finding:
     if broken:
         first = f"{broken[0].run_id}: {broken[0].reason}"
         return Finding("off", "lake", f"{done} runs, {len(broken)} quarantined: {first}", "mend or remove the folder")
-    return Finding("ok", "lake", f"{done} runs") if done else Finding("off", "lake", "empty", "run `flywheel refresh`")
+    return (
+        Finding("ok", "lake", f"{done} runs") if done else Finding("off", "lake", "empty", f"run `{program()} refresh`")
+    )
 
 
 def _datasets(home: Path) -> Finding:
@@ -143,7 +145,9 @@ def _datasets(home: Path) -> Finding:
 
     found = [find_version(home, name) for name in names(home)]
     listed = ", ".join(f"{v.name}@{v.version} {v.rows} rows" for v in found)
-    return Finding("ok", "datasets", listed) if found else Finding("off", "datasets", "none", "run `flywheel refresh`")
+    return (
+        Finding("ok", "datasets", listed) if found else Finding("off", "datasets", "none", f"run `{program()} refresh`")
+    )
 
 
 def _guarded(what: str, look: Callable[[], Finding]) -> Finding:
@@ -155,5 +159,5 @@ def _guarded(what: str, look: Callable[[], Finding]) -> Finding:
 
 def _automation(settings: Any) -> Finding:
     if settings.automation.start:
-        return Finding("ok", "automation", "sensors and schedule start with `flywheel ui`")
+        return Finding("ok", "automation", f"sensors and schedule start with `{program()} ui`")
     return Finding("off", "automation", "sensors and schedule start switched off", "set automation.start = true")

@@ -1,5 +1,8 @@
 """Options that several commands share, and how they become settings."""
 
+import os
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,3 +36,15 @@ def group_keys(text: str) -> tuple[str, ...]:
     if len(set(keys)) != len(keys) or not set(keys) <= set(GROUP_KEYS):
         raise typer.BadParameter(f"distinct names of {', '.join(GROUP_KEYS)}", param_hint="--group-by")
     return keys
+
+
+def program() -> str:
+    """How to call this program again: its name where the shell finds it, else its path."""
+    path = Path(sys.argv[0])
+    if path.name != "flywheel":
+        return "flywheel"
+    found = shutil.which("flywheel")
+    if found is not None and path.exists() and Path(found).samefile(path):
+        return "flywheel"
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative

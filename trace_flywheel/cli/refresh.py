@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from trace_flywheel.cli.options import AsJson, Config, Home, Roots, settings_of
+from trace_flywheel.cli.options import AsJson, Config, Home, Roots, program, settings_of
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop
 
@@ -48,7 +48,7 @@ def refreshed(settings: Any) -> Outcome:
     if not before.found and not before.gone:
         first = f" ({_line(before.problems[0])})" if before.problems else ""
         roots = ", ".join(map(str, roots_in_force(settings)))
-        raise FlywheelError(f"no job folder below {roots}{first}; `flywheel sources DIR` says what was looked at")
+        raise FlywheelError(f"no job folder below {roots}{first}; `{program()} sources DIR` says what was looked at")
     remember(settings.home, settings.roots)
     after, headless = before, None
     if before.todo:

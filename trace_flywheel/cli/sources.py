@@ -21,12 +21,15 @@ def sources(
         print(json.dumps(document, ensure_ascii=False))
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table("run", "format", "finished", "rollouts", "problems", box=None)
     for run in document["runs"]:
         problems = ", ".join(f"{reason} {count}" for reason, count in run["problems"].items())
-        table.add_row(run["run_id"], run["format"], "yes" if run["finished"] else "no", str(run["rollouts"]), problems)
+        table.add_row(
+            escape(run["run_id"]), run["format"], "yes" if run["finished"] else "no", str(run["rollouts"]), problems
+        )
     # A run id that is cut in a pipe or a log names nothing.
     console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else 200)
     console.print(table)
@@ -76,5 +79,6 @@ def _look(folder: Path, config: Path | None) -> dict[str, Any]:
 
 def _words(evidence: dict[str, Any]) -> str:
     if isinstance(text := evidence.get("text"), str):
-        return text
+        place = next((f"{key} {evidence[key]}: " for key in ("line", "row") if evidence.get(key)), "")
+        return place + text
     return ", ".join(f"{key} {value}" for key, value in sorted(evidence.items()))

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 import typer
 
-from trace_flywheel.cli.options import AsJson, Config, Home, settings_of
+from trace_flywheel.cli.options import AsJson, Config, Home, program, settings_of
 
 SHOWN = 10
 """Rows of each kind that are listed by name for people; `--json` lists all."""
@@ -60,4 +60,4 @@ def withdraw(
         for made in excised(lake, settings, inputs, entry):
             print(f"{made.name}: {made.rows} rows in {made.path}", file=sys.stderr)
     else:
-        print(f"noted; `flywheel refresh` makes the datasets {'with' if undo else 'without'} it", file=sys.stderr)
+        print(f"noted; `{program()} refresh` makes the datasets {'with' if undo else 'without'} it", file=sys.stderr)

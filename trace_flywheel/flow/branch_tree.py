@@ -15,6 +15,7 @@ import orjson
 from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.convert import Warn
 from trace_flywheel.flow.convert_rollout import MAX_FAULTS, joined
+from trace_flywheel.flow.outputs import written
 from trace_flywheel.records.branch import BranchChild, BranchTrial, Fork
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop
@@ -81,7 +82,7 @@ def convert_branches(request: Request, warn: Warn = lambda text: None) -> Counts
         raise FlywheelError(f"{', '.join(map(str, request.paths))}: no tree.json found here; nothing was branched")
     counts = Counts()
     job = _Job(request, counts, _goldens(request, list(roots)))
-    with replaced(request.out) as children:
+    with written(request.out) as children:
         if request.pairs is None:
             _write(found, roots, job, children, None, warn)
         else:

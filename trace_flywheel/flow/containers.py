@@ -14,7 +14,8 @@ from typing import Any, BinaryIO
 import orjson
 
 from trace_flywheel.flow.atomic import replaced
-from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.flow.outputs import STDOUT, written
+from trace_flywheel.records.errors import FlywheelError, UsageError
 from trace_flywheel.sources.jsonl import Line
 from trace_flywheel.trainers.layout import Layout
 
@@ -30,9 +31,11 @@ def opened(layout: Layout, out: Path) -> Iterator[BinaryIO]:
     Raises `FlywheelError` where `out` cannot be what the layout makes.
     """
     if layout.CONTAINER == "jsonl":
-        with replaced(out) as file:
+        with written(out) as file:
             yield file
         return
+    if out == STDOUT:
+        raise UsageError(f"--out -: {layout.NAME} makes a {layout.CONTAINER}, which stdout is not; give it a name")
     if layout.CONTAINER == "folder" and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FlywheelError(f"{out}: exists already; {layout.NAME} makes a folder, give --out a new name")
     spool = out.with_name(f".{out.name}.{os.getpid()}.jsonl")

@@ -18,6 +18,7 @@ import orjson
 from trace_flywheel.flow.containers import opened
 from trace_flywheel.flow.convert_distinct import distinct
 from trace_flywheel.flow.convert_manifest import Tally
+from trace_flywheel.flow.convert_once import once
 from trace_flywheel.flow.convert_plan import Piece, is_job, plan_of
 from trace_flywheel.flow.convert_request import Normalisation, Request
 from trace_flywheel.flow.convert_rollout import (
@@ -25,12 +26,14 @@ from trace_flywheel.flow.convert_rollout import (
     Outcome,
     Refusal,
     Rules,
+    content_of,
     outcome_of,
     outcome_of_drop,
     refused,
 )
 from trace_flywheel.flow.convert_rows import rollouts_of
 from trace_flywheel.flow.convert_selection import selected_trials
+from trace_flywheel.flow.outputs import check_outputs
 from trace_flywheel.flow.workers import Crash, crash_of, run_alone, run_tasks, worker_count
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
@@ -93,8 +96,9 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
         problems = [outcome_of_drop(drop, base) for base, drop in plan.problems]
         for problem in problems:
             problem.is_rollout = False
-        converted = chain(_converted_rows(files, job, tally), _converted(plan.pieces, job, workers))
-        outcomes = _watched(chain(problems, converted), request.strict, warn)
+        rows = _watched(chain(problems, _converted_rows(files, job, tally)), request.strict, warn)
+        read = _watched(_converted(plan.pieces, job, workers), request.strict, warn)
+        outcomes: Iterator[Outcome] = chain(rows, once(read, lambda outcome: _tell(outcome, request.strict, warn)))
         outcomes = distinct(outcomes) if target.DISTINCT else outcomes
         if request.group_advantage is None:
             for outcome in outcomes:
@@ -195,30 +199,32 @@ def _outcome(read: Rollout | Drop, job: Job, target: Layout, base: str) -> Outco
 
         if held := golden_of(safe, job.goldens, job.overlap):
             return refused(safe, held, base)
-    return outcome_of(safe, target, job.rules, base)
+    outcome = outcome_of(safe, target, job.rules, base)
+    outcome.content = content_of(read)
+    return outcome
 
 
 def check_output(request: Request) -> None:
-    if request.out.is_dir() and layout(request.format).CONTAINER != "folder":
-        raise FlywheelError(f"{request.out}: is a folder; give --out the name of a file")
-    resolved = request.out.resolve()
-    for path in request.paths:
-        if resolved == path.resolve():
-            raise FlywheelError(f"{request.out}: is the input; give --out another name")
+    check_outputs({"--out": request.out}, request.paths, layout(request.format).CONTAINER == "folder")
 
 
 def _watched(outcomes: Iterable[Outcome], strict: bool, warn: Warn) -> Iterator[Outcome]:
     """The outcomes, with a warning for each rollout that could not be read or made safe; in strict mode an end."""
     for outcome in outcomes:
-        refusal = outcome.refusal
-        if refusal is not None and refusal.stage != CONVERT:
-            text = refusal.evidence.get("text")
-            line = f":{number}" if (number := refusal.evidence.get("line")) else ""
-            told = f"{outcome.source_path}{line}: {refusal.reason}{f' ({text})' if text else ''}"
-            if strict and outcome.unreadable:
-                raise FlywheelError(f"{told}; without --strict the rest is converted")
-            warn(f"not converted: {told}")
+        if outcome.refusal is not None and outcome.refusal.stage != CONVERT:
+            _tell(outcome, strict, warn)
         yield outcome
+
+
+def _tell(outcome: Outcome, strict: bool, warn: Warn) -> None:
+    assert outcome.refusal is not None
+    evidence = outcome.refusal.evidence
+    place = next((f":{evidence[key]}" for key in ("line", "row") if evidence.get(key)), "")
+    said = evidence.get("text") or evidence.get("trace_id")
+    told = f"{outcome.source_path}{place}: {outcome.refusal.reason}{f' ({said})' if said else ''}"
+    if strict and outcome.unreadable:
+        raise FlywheelError(f"{told}; without --strict the rest is converted")
+    warn(f"not converted: {told}")
 
 
 def _write_grouped(

@@ -18,13 +18,13 @@ def signals(
     outcomes: Sequence[Outcome], by: Sequence[str], normalisation: Normalisation, eps: float
 ) -> tuple[list[Signal | None], list[dict[str, Any]]]:
     """A signal per outcome (None where it belongs to no group) and the block of each group with its members."""
-    read = [o for o in outcomes if not o.unreadable]
+    read = [o for o in outcomes if not o.unreadable and not o.copy]
     members = [_member(o, o.key) for o in read]
     for lost in (o for o in outcomes if o.unreadable and o.key.get("task")):
         members += [_member(lost, key) for key in _possible_keys(lost, read, by)]
     found, blocks = group_signals(members, by, normalisation, eps)
     of_read = iter(found)
-    answers = [None if o.unreadable else next(of_read) for o in outcomes]
+    answers = [None if o.unreadable or o.copy else next(of_read) for o in outcomes]
     _list_members(blocks, outcomes, answers)
     return answers, blocks
 

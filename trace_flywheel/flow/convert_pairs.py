@@ -13,7 +13,6 @@ import orjson
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import curate
-from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.convert import Warn, check_output, check_rows
 from trace_flywheel.flow.convert_manifest import Tally
 from trace_flywheel.flow.convert_plan import plan_of
@@ -22,6 +21,7 @@ from trace_flywheel.flow.convert_rollout import Outcome, outcome_of_drop
 from trace_flywheel.flow.frame import graded, load_index
 from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.inputs import SideInputs, side_inputs
+from trace_flywheel.flow.outputs import written
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Finisher, layouts_for, rows_of
 from trace_flywheel.flow.validate import has_calls
@@ -41,7 +41,7 @@ def convert_pairs(request: Request, settings: Settings, workers: int, warn: Warn
     tally = Tally(request.format)
     for base, problem in plan.problems:
         _tell_lost(outcome_of_drop(problem, base), tally, request.strict, warn)
-    with tempfile.TemporaryDirectory(prefix="flywheel-") as home, replaced(request.out) as file:
+    with tempfile.TemporaryDirectory(prefix="flywheel-") as home, written(request.out) as file:
         lake = Lake(Path(home))
         inputs = _inputs(plan.runs, settings)
         for result in ingest(plan.runs, lake, settings, inputs, workers or None):

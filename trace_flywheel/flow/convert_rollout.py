@@ -4,6 +4,7 @@ Order: held out, terminal, reward, a model call that succeeded, then each conver
 encoded rows, or why there are none, and always the identity and score that its group needs.
 """
 
+import hashlib
 from typing import Any
 
 import msgspec
@@ -60,6 +61,10 @@ class Outcome(msgspec.Struct):
     unreadable: bool = False
     is_rollout: bool = True
     """False for a folder that looked like a job and is none: told, but not counted."""
+    copy: bool = False
+    """The rows of this trace were written already; no group counts it."""
+    content: bytes | None = None
+    """Digest of what was recorded: equal for copies of one trace. None for what gives rows by itself."""
     never_called: bool = False
     retried: bool = False
     source_path: str | None = None
@@ -155,6 +160,12 @@ def identity_of(rollout: Rollout, base: str) -> Outcome:
 
 def _parts(vector: Row | None) -> dict[str, float | None] | None:
     return dict(zip(vector["names"], vector["values"], strict=True)) if vector else None
+
+
+def content_of(rollout: Rollout) -> bytes:
+    """Digest of conversation, tools and grade, not of the place. Of the representation: JSON may hold any integer."""
+    told = (rollout.messages, rollout.tools, rollout.verdict, rollout.reward, rollout.reward_text, rollout.error)
+    return hashlib.blake2b(repr(told).encode(), digest_size=16).digest()
 
 
 def refusal_of(rollout: Rollout, rules: Rules) -> Refusal | None:

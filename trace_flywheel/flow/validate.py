@@ -36,7 +36,9 @@ class FileCheck:
     def __iter__(self) -> Iterator[LineFault]:
         file = rows_file(self.layout, self.path)
         if not file.is_file():
-            raise FlywheelError(f"{self.path}: no such file; give a {self.layout.CONTAINER} of trainer rows")
+            said = "is a folder" if file.is_dir() else "is no regular file" if file.exists() else "no such file"
+            wanted = "folder" if self.layout.CONTAINER == "folder" else "file"
+            raise FlywheelError(f"{self.path}: {said}; give a {wanted} of trainer rows")
         path = file.resolve()
         lines = read_lines(path, path.parent, self.max_line_bytes, strict_json)
         rows: Iterable[Line | Fault] = table_lines(path) if self.layout.CONTAINER == "parquet" else lines
