@@ -2,6 +2,7 @@
 
 Only the literals that change are written anew; every other byte (white space, number spelling, key order, duplicate
 keys) stays as recorded, and the result is JSON whenever the text was. A string that holds JSON is taken apart too.
+Keys are listed apart: they are looked at and never changed.
 """
 
 import json
@@ -24,6 +25,8 @@ class Leaf(msgspec.Struct, eq=False):
     text: str
     key: str = ""
     number: bool = False
+    is_key: bool = False
+    """The text is itself a key."""
 
 
 class Node(msgspec.Struct):
@@ -32,6 +35,11 @@ class Node(msgspec.Struct):
     text: str
     leaf: Leaf | None = None
     pieces: list[tuple[int, int, "Node"]] = []
+    own_keys: frozenset[str] = frozenset()
+
+    def keys(self) -> set[str]:
+        """The object keys at every depth, decoded."""
+        return {*self.own_keys, *(key for _, _, node in self.pieces for key in node.keys())}
 
     def leaves(self) -> Iterator[Leaf]:
         """In document order."""
@@ -61,7 +69,8 @@ def node_of(text: str, key: str = "", depth: int = DEPTH) -> Node:
     if not depth or not holds_json(text):
         return Node(text, Leaf(text, key))
     pieces: list[tuple[int, int, Node]] = []
-    keys: list[str] = []
+    around: list[str] = []
+    keys: set[str] = set()
     name = key
     for match in _TOKEN.finditer(text):
         inside, is_key = match.groups()
@@ -69,19 +78,20 @@ def node_of(text: str, key: str = "", depth: int = DEPTH) -> Node:
             string = inside if "\\" not in inside else _decoded(match[0].rstrip(" \t\r\n:"))
             if is_key:
                 name = string
+                keys.add(string)
             else:
                 pieces.append((match.start(), match.end(), node_of(string, name, depth - 1)))
             continue
         token = match[0]
         if token in "{[":
-            keys.append(name)
+            around.append(name)
         elif token in "}]":
-            name = keys.pop()
+            name = around.pop()
         elif token == ",":
-            name = keys[-1]
+            name = around[-1]
         elif len(token) >= LONG_NUMBER and (digits := token.lstrip("-")).isdigit():
             pieces.append((match.start(), match.end(), Node(token, Leaf(digits, name, number=True))))
-    return Node(text, None, pieces)
+    return Node(text, None, pieces, frozenset(keys))
 
 
 def _decoded(literal: str) -> str:
