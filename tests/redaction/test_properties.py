@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from tests.redaction.texts import objects, rollouts, texts, values
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.rollout import Rollout
-from trace_flywheel.redaction.redact import PLACEHOLDER, NumberFindingError, redactor
+from trace_flywheel.redaction.redact import PLACEHOLDER, NumberFindingError, SecretLeftError, redactor
 
 
 def skeleton(value: Any) -> Any:
@@ -26,7 +26,7 @@ def skeleton(value: Any) -> Any:
 def test_redacting_twice_changes_nothing(rollout: Rollout) -> None:
     once = redactor("all").redact(rollout)
     if isinstance(once, Drop):
-        assert once.reason == "number_finding"
+        assert once.reason == "number_finding" or once.evidence["place"] == "key"
     else:
         assert redactor("all").redact(once) == once
 
@@ -38,6 +38,10 @@ def test_structure_never_changes(value: dict[str, Any]) -> None:
         redacted, _ = redactor("all").redact_value(value)
     except NumberFindingError:
         return
+    except SecretLeftError as left:
+        if left.where != {"place": "key"}:
+            raise
+        return
     assert skeleton(redacted) == skeleton(value)
 
 
@@ -48,6 +52,10 @@ def test_json_text_stays_json(value: Any) -> None:
     try:
         redacted, counts = redactor("all").redact_value(text)
     except NumberFindingError:
+        return
+    except SecretLeftError as left:
+        if left.where != {"place": "key"}:
+            raise
         return
     assert skeleton(json.loads(redacted)) == skeleton(json.loads(text))
     assert (redacted == text) == (not counts)

@@ -40,8 +40,12 @@ def sources(
 
 
 def _look(folder: Path, config: Path | None) -> dict[str, Any]:
+    from trace_flywheel.flow.inputs import golden_paths
+    from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.records.fate import Drop
+    from trace_flywheel.redaction.redact import redactor
     from trace_flywheel.sources.discover import discover, read_unit, units
+    from trace_flywheel.sources.goldens import read_goldens
     from trace_flywheel.sources.reader import ReadOptions
 
     settings = settings_of(None, config)
@@ -51,23 +55,27 @@ def _look(folder: Path, config: Path | None) -> dict[str, Any]:
         verdict_map=settings.grading.verdict_map,
         exchanges=False,
     )
+    rules = redactor(policy_of(settings))
     found = discover([folder])
     runs: list[dict[str, Any]] = []
-    problems = [(p.path or "", p.reason, p.evidence) for p in found.problems]
+    lines = [item for path in golden_paths(found.runs, settings) for item in read_goldens(path)]
+    faults = [item for item in (*found.problems, *lines) if isinstance(item, Drop)]
+    problems = [(p.path or "", p.reason, p.evidence) for p in map(rules.safe, faults)]
     for run in found.runs:
         rollouts, reasons = 0, Counter[str]()
         for unit in units(run):
             for item in read_unit(run, unit, options):
                 if isinstance(item, Drop):
                     reasons[item.reason] += 1
-                    problems.append((item.path or unit.relative, item.reason, item.evidence))
+                    item = rules.safe(item)
+                    problems.append((item.path or rules.mask(unit.relative), item.reason, item.evidence))
                 else:
                     rollouts += 1
         runs.append(
             {
-                "run_id": run.run_id,
+                "run_id": rules.mask(run.run_id),
                 "format": run.format,
-                "path": str(run.path),
+                "path": rules.mask(str(run.path)),
                 "finished": run.finished,
                 "rollouts": rollouts,
                 "problems": dict(sorted(reasons.items())),

@@ -38,9 +38,9 @@ from trace_flywheel.flow.workers import Crash, crash_of, run_alone, run_tasks, w
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import Golden
-from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.records.rollout import Rollout, RolloutError
 from trace_flywheel.redaction.policy import Policy
-from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.redaction.redact import Redactor, redactor
 from trace_flywheel.sources.discover import read_unit
 from trace_flywheel.sources.goldens import goldens_above
 from trace_flywheel.sources.jsonl import read_lines
@@ -189,11 +189,12 @@ def _lost(read: Rollout | Drop, reason: str) -> Drop:
 
 
 def _outcome(read: Rollout | Drop, job: Job, target: Layout, base: str) -> Outcome:
+    rules = None if job.pii is None else redactor(job.pii)
     if isinstance(read, Drop):
-        return outcome_of_drop(read, base)
-    safe = read if job.pii is None else redactor(job.pii).redact(read)
+        return outcome_of_drop(rules.safe(read) if rules else read, base)
+    safe = rules.redact(read) if rules else read
     if isinstance(safe, Drop):
-        return refused(read, safe, base)
+        return refused(_told(read, rules) if rules else read, safe, base)
     if job.goldens:
         from trace_flywheel.flow.convert_holdout import golden_of
 
@@ -202,6 +203,16 @@ def _outcome(read: Rollout | Drop, job: Job, target: Layout, base: str) -> Outco
     outcome = outcome_of(safe, target, job.rules, base)
     outcome.content = content_of(read)
     return outcome
+
+
+def _told(rollout: Rollout, rules: Redactor) -> Rollout:
+    """What its group may know of a rollout that is not safe: masked names, and the score where that holds no secret."""
+    rollout = rules.masked(rollout)
+    category = rollout.error.category if rollout.error else ""
+    if rules.scan([category, rollout.reward_vector and rollout.reward_vector["names"]]):
+        error = RolloutError("error", by=rollout.error.by) if rollout.error else None
+        return msgspec.structs.replace(rollout, error=error, reward_vector=None)
+    return rollout
 
 
 def check_output(request: Request) -> None:

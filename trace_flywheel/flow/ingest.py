@@ -10,7 +10,7 @@ the index of a run accounts for everything its folder held. Work is spread over 
 files alone, so the bytes do not depend on the number of processes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -44,13 +44,14 @@ from trace_flywheel.lake.store import FORMAT, Lake, LakeError, Sidecar
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.index import INDEX_VERSION
+from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources import discover
 from trace_flywheel.sources.reader import ReadOptions, Run
 
 STEPS = (GRADED, REDACTED, INDEX)
 BEFORE = {REDACTED: GRADED, INDEX: REDACTED}
-CODE = {GRADED: 1, REDACTED: 1, INDEX: INDEX_VERSION}
+CODE = {GRADED: 1, REDACTED: 2, INDEX: INDEX_VERSION}
 """Goes up when a step gives other bytes for the same input: its partitions are made again."""
 
 
@@ -132,7 +133,16 @@ def graded_traces(
         )
         return StepResult(GRADED, job.run.run_id, "made", sidecar)
 
-    step = Step(GRADED, lake, partial(_is_fresh, GRADED, lake, settings, inputs), plan, read_chunk, options, finish)
+    step = Step(
+        GRADED,
+        lake,
+        partial(_is_fresh, GRADED, lake, settings, inputs),
+        plan,
+        read_chunk,
+        options,
+        finish,
+        _mask(settings),
+    )
     yield from step.over(runs, _workers(settings, workers))
 
 
@@ -173,7 +183,7 @@ def redacted_rollouts(
         return _mirror(REDACTED, job, lake, settings, inputs, {"findings": dict(sorted(findings.items()))})
 
     fresh = partial(_is_fresh, REDACTED, lake, settings, inputs)
-    step = Step(REDACTED, lake, fresh, plan, redact_parts, policy_of(settings, told=True), finish)
+    step = Step(REDACTED, lake, fresh, plan, redact_parts, policy_of(settings, told=True), finish, _mask(settings))
     yield from step.over(runs, _workers(settings, workers))
 
 
@@ -202,7 +212,16 @@ def rollout_index(
         reason = f"nothing could be read: {said}"
         return step.quarantined(job.run, job.fingerprint, reason)
 
-    step = Step(INDEX, lake, partial(_is_fresh, INDEX, lake, settings, inputs), plan, describe_part, shared, finish)
+    step = Step(
+        INDEX,
+        lake,
+        partial(_is_fresh, INDEX, lake, settings, inputs),
+        plan,
+        describe_part,
+        shared,
+        finish,
+        _mask(settings),
+    )
     yield from step.over(runs, _workers(settings, workers))
 
 
@@ -229,6 +248,10 @@ def _is_fresh(step: str, lake: Lake, settings: Settings, inputs: SideInputs, run
     )
 
 
+def _mask(settings: Settings) -> Callable[[str], str]:
+    return redactor(policy_of(settings)).mask
+
+
 def _workers(settings: Settings, workers: int | None) -> int:
     return worker_count(settings.ingest.workers if workers is None else workers)
 
@@ -246,12 +269,15 @@ def _mirror(
     """Commit a step that mirrors the one before: its parts, its own drops and those carried on."""
     assert job.before is not None
     outcomes = list(_outcomes(job))
+    carried = lake.drops(job.before)
+    if step == REDACTED:  # what readers say of a row quotes it: from here on it may be shown
+        carried = tuple(map(redactor(policy_of(settings)).safe, carried))
     sidecar = lake.commit(
         job.folder,
         step,
         job.run.run_id,
         parts=[p for o in outcomes for p in o.parts],
-        drops=[*lake.drops(job.before), *(d for o in outcomes for d in o.drops)],
+        drops=[*carried, *(d for o in outcomes for d in o.drops)],
         entered=job.before.counts.entered,
         inputs_digest=wanted_digest(step, job.run.run_id, lake, settings, inputs, job.fingerprint),
         source_fingerprint=job.fingerprint,

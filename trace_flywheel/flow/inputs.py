@@ -60,7 +60,7 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
 def side_inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
     """The goldens above all runs and of the settings, and the settings' files of corrections, verdicts and scores."""
     faults: list[Drop] = []
-    goldens = _good(Golden, (item for path in _golden_paths(runs, settings) for item in read_goldens(path)), faults)
+    goldens = _good(Golden, (item for path in golden_paths(runs, settings) for item in read_goldens(path)), faults)
     corrections = _good(CorrectionEntry, (e for p in settings.corrections for e in read_corrections(p)), faults)
     spellings = settings.grading.verdict_map
     verdicts = _good(VerdictEntry, (e for p in settings.grading.verdicts for e in read_verdicts(p, spellings)), faults)
@@ -74,7 +74,7 @@ def side_inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
 def golden_files(runs: Sequence[Run], settings: Settings) -> dict[str, str]:
     """The golden files in force with their fingerprints; files of one name are numbered in the order of their paths."""
     found: dict[str, str] = {}
-    for path in _golden_paths(runs, settings):
+    for path in golden_paths(runs, settings):
         name = f"{path.parent.name}/{path.name}"
         again = sum(known.partition("#")[0] == name for known in found)
         if path.is_file():
@@ -82,7 +82,7 @@ def golden_files(runs: Sequence[Run], settings: Settings) -> dict[str, str]:
     return found
 
 
-def _golden_paths(runs: Sequence[Run], settings: Settings) -> list[Path]:
+def golden_paths(runs: Sequence[Run], settings: Settings) -> list[Path]:
     return sorted({*settings.goldens.paths, *(p for run in runs for p in goldens_above(run))})
 
 

@@ -62,6 +62,8 @@ class Step(Generic[Task, Shared]):
     function: Callable[[Shared, Task], Outcome]
     shared: Shared
     finish: Callable[[Job[Task]], StepResult]
+    mask: Callable[[str], str]
+    """Takes secrets out of a reason, which may quote a file."""
 
     def over(self, runs: Sequence[Run], workers: int) -> Iterator[StepResult]:
         """The result of every run, in order."""
@@ -113,5 +115,6 @@ class Step(Generic[Task, Shared]):
 
     def quarantined(self, run: Run, fingerprint: str, reason: str) -> StepResult:
         """Note the run's failure; what was made of it before stays."""
+        reason = self.mask(reason)
         self.lake.quarantine(run.run_id, reason, fingerprint)
         return StepResult(self.asset, run.run_id, "quarantined", self.lake.sidecar(self.asset, run.run_id), reason)

@@ -12,12 +12,14 @@ import msgspec
 from trace_flywheel.flow.ingest import pending
 from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.inputs import SideInputs, side_inputs
+from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.roots import roots_in_force
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import UsageError
-from trace_flywheel.records.fate import Drop
+from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.redaction.redact import Redactor, redactor
 from trace_flywheel.settings import Settings
-from trace_flywheel.sources.discover import discover, newest_change
+from trace_flywheel.sources.discover import Discovery, discover, newest_change
 from trace_flywheel.sources.reader import Run
 
 
@@ -38,12 +40,13 @@ class Watch(msgspec.Struct, frozen=True):
 def watch(settings: Settings, lake: Lake, now: float | None = None) -> Watch:
     """Look below the roots in force. With `now` (Unix seconds), unfinished and just changed folders wait.
 
-    Raises `UsageError` when there is no root, `FlywheelError` when one is missing or unreadable.
+    Raises `FlywheelError` when there is no root, `UsageError` when one is missing or unreadable.
     """
     roots = roots_in_force(settings)
     if not roots:
         raise UsageError("no roots: give `--root DIR`, or set `roots` in flywheel.toml")
-    seen = discover(roots)
+    rules = redactor(policy_of(settings))
+    seen = without_secret_names(discover(roots), rules)
     inputs = side_inputs(seen.runs, settings)
     waiting = () if now is None else tuple(r for r in seen.runs if _moves(r, settings.ingest.quiet_seconds, now))
     ready: Sequence[Run] = [r for r in seen.runs if r not in waiting]
@@ -56,9 +59,27 @@ def watch(settings: Settings, lake: Lake, now: float | None = None) -> Watch:
         given_up=state.given_up,
         waiting=waiting,
         gone=tuple(sorted(gone)),
-        problems=(*seen.problems, *inputs.problems),
+        problems=(*seen.problems, *map(rules.safe, inputs.problems)),
         inputs=inputs,
     )
+
+
+def without_secret_names(found: Discovery, rules: Redactor) -> Discovery:
+    """What may be named: a run's name is a partition's name, so a secret in it makes the run a problem, told masked."""
+    text = "the name of the folder holds a secret; rename it"
+    runs = tuple(run for run in found.runs if rules.mask(run.run_id) == run.run_id)
+    refused = [
+        Drop(
+            Stage.REDACT,
+            "secret_left",
+            {"field": "run_id", "text": text},
+            run_id=r.run_id,
+            path=r.path.relative_to(r.root).as_posix(),
+        )
+        for r in found.runs
+        if r not in runs
+    ]
+    return Discovery(runs, tuple(map(rules.safe, (*found.problems, *refused))))
 
 
 def _moves(run: Run, quiet_seconds: float, now: float) -> bool:

@@ -37,9 +37,9 @@ class Node(msgspec.Struct):
     pieces: list[tuple[int, int, "Node"]] = []
     own_keys: frozenset[str] = frozenset()
 
-    def keys(self) -> set[str]:
+    def key_texts(self) -> set[str]:
         """The object keys at every depth, decoded."""
-        return {*self.own_keys, *(key for _, _, node in self.pieces for key in node.keys())}
+        return {*self.own_keys, *(key for _, _, node in self.pieces for key in node.key_texts())}
 
     def leaves(self) -> Iterator[Leaf]:
         """In document order."""

@@ -2,15 +2,17 @@
 
 Invariants: redaction works inside parsed values and never changes a key, a number, a boolean or a null; placeholders
 are numbered by first appearance inside the rollout and one value has one placeholder; redacting twice changes nothing;
-what still matches after redaction is dropped, and so is a rollout that a rule fails on. A drop names rules, not values.
+what still matches after redaction is dropped, and so is a rollout with a secret in a key or a name, and one that a rule
+fails on. A drop names rules, not values.
 """
 
 import json
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -19,7 +21,9 @@ import orjson
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.redaction.assignment import sensitive, whole_value_is_secret
+from trace_flywheel.redaction.depth import LIMIT, DeepDataError, deep_field, deeper_than
 from trace_flywheel.redaction.fields import Owner, values_of, visit
+from trace_flywheel.redaction.identities import Named, identities_of, masked_name, names_of, with_names
 from trace_flywheel.redaction.jsontext import Leaf, Node, node_of
 from trace_flywheel.redaction.marks import PLACEHOLDER as PLACEHOLDER  # the room's public names
 from trace_flywheel.redaction.marks import Marks
@@ -46,9 +50,11 @@ class NumberFindingError(Exception):
 class SecretLeftError(Exception):
     """Something still matches after redaction."""
 
-    def __init__(self, rule: str) -> None:
+    def __init__(self, rule: str, **where: str) -> None:
         super().__init__(rule)
         self.rule = rule
+        self.where = where
+        """`place="key"`, or the `field` of an identity."""
 
 
 class Redactor:
@@ -74,15 +80,21 @@ class Redactor:
         try:
             return self._redacted(rollout)
         except NumberFindingError as found:
-            return _drop(rollout, "number_finding", {"rule": found.rule}), ()
+            return self._drop(rollout, "number_finding", {"rule": found.rule}), ()
         except SecretLeftError as left:
-            return _drop(rollout, "secret_left", {"rule": left.rule}), ()
+            return self._drop(rollout, "secret_left", {"rule": left.rule, **left.where}), ()
+        except DeepDataError:
+            text = f"nested deeper than {LIMIT} levels: too deep to be looked through; flatten or remove it"
+            return self._drop(rollout, "rule_failed", {"field": deep_field(rollout), "limit": LIMIT, "text": text}), ()
         except Exception as error:  # fail closed: whatever goes wrong in a rule, the text goes no further
-            return _drop(rollout, "rule_failed", {"error": type(error).__name__}), ()
+            return self._drop(rollout, "rule_failed", {"error": type(error).__name__}), ()
 
     def _redacted(self, rollout: Rollout) -> tuple[Rollout, tuple[Sighting, ...]]:
+        names = dict(identities_of(rollout))
+        if secret := next(self._in_names(list(names)), None):
+            raise SecretLeftError(secret[1][0].rule.name, field=names[secret[0]])
         values = values_of(rollout)
-        touched, seen = self._clean(values)
+        touched, seen = self._clean(values, names)
         if not touched:
             clean = rollout if rollout.redactions is not None else msgspec.structs.replace(rollout, redactions={})
             return clean, ()
@@ -121,7 +133,7 @@ class Redactor:
         )
 
     def scan(self, value: Any) -> dict[str, int]:
-        """Findings in plain JSON data or a text as it stands, by rule: string values and long integers."""
+        """Findings in plain JSON data or a text as it stands, by rule: string values, keys and long integers."""
         counts: Counter[str] = Counter()
         _, found = self._look([value], [0])
         for findings in found.values():
@@ -131,9 +143,55 @@ class Redactor:
             counts.update(rule for rule, secret in found_by_kingfisher(text) if secret not in self._allowed)
         return dict(sorted(counts.items()))
 
-    def _clean(self, values: list[Any]) -> tuple[set[int], list[tuple[int, str, str]]]:
+    def masked(self, record: Named) -> Named:
+        """A rollout or drop with secrets masked in the names it goes by; the same object where there are none."""
+        names = {text for text, _ in names_of(record)}
+        masks = {text: _masked(text, findings) for text, findings in self._in_names(sorted(names))}
+        return with_names(record, masks) if masks else record
+
+    def safe(self, drop: Drop) -> Drop:
+        """A drop that may be stored, published and logged: names masked, evidence redacted."""
+        drop = self.masked(drop)
+        try:
+            evidence, found = self.redact_value(drop.evidence)
+        except (NumberFindingError, SecretLeftError) as left:
+            evidence, found = {"rule": left.rule, "text": "what decided held a secret"}, {left.rule: 1}
+        except DeepDataError:
+            evidence, found = {"text": f"what decided is nested deeper than {LIMIT} levels"}, {"depth": 1}
+        return msgspec.structs.replace(drop, evidence=evidence) if found else drop
+
+    def mask(self, text: str) -> str:
+        """A name or a line for people without its secrets."""
+        return next((_masked(text, findings) for _, findings in self._in_names([text])), text)
+
+    def _in_names(self, names: Sequence[str]) -> Iterator[tuple[str, list[Finding]]]:
+        """The names that hold secrets, and those secrets."""
+        look = self._scanner.look([_bytes(name) for name in names])
+        for n in look.suspects():
+            findings = _secrets(self._not_allowed(names[n], look.findings(n)))
+            if findings:
+                yield names[n], findings
+
+    def _drop(self, rollout: Rollout, reason: str, evidence: dict[str, Any]) -> Drop:
+        rollout = self.masked(rollout)
+        return Drop(
+            Stage.REDACT,
+            reason,
+            evidence,
+            run_id=rollout.run_id,
+            trace_id=rollout.trace_id,
+            task_id=rollout.task_id,
+            agent=rollout.agent,
+            model=rollout.model,
+            job=rollout.job,
+            path=rollout.source.path,
+        )
+
+    def _clean(
+        self, values: list[Any], names: Mapping[str, str] = MappingProxyType({})
+    ) -> tuple[set[int], list[tuple[int, str, str]]]:
         """Replaces findings in the values, in place, until none is left: the places touched, and each replacement as
-        (place, rule, value).
+        (place, rule, value). `names` (text to field) are not replaced: a value found elsewhere must not stand there.
 
         Every round looks only at what the round before changed, all else having been seen; the last one is the second
         scan that fails closed.
@@ -147,13 +205,19 @@ class Redactor:
             nodes, found = self._look(values, todo)
             if not found:
                 return touched, seen
+            for leaf, findings in found.items():
+                if leaf.is_key:
+                    raise SecretLeftError(findings[0].rule.name, place="key")
             if numbers := [findings for leaf, findings in found.items() if leaf.number]:
                 raise NumberFindingError(numbers[0][0].rule.name)
             marks = marks or Marks(values)
             fresh = _known(found)
             known |= {form: of for form, of in fresh.items() if form not in known}
-            for i in _holding(values, fresh) if fresh else ():
-                nodes.setdefault(i, _node(values[i]))
+            if fresh:
+                for i in _holding(values, fresh):
+                    _refuse(nodes.setdefault(i, _node(values[i])).key_texts(), fresh, place="key")
+                for name, field in names.items():
+                    _refuse([name], fresh, field=field)
             todo = []
             for i in sorted(nodes):
                 told: list[tuple[str, str]] = []
@@ -193,7 +257,9 @@ class Redactor:
 
     def _found_in(self, nodes: Iterable[Node]) -> "dict[Leaf, list[Finding]]":
         """Findings by leaf, in document order; the leaf's key is part of what rules see."""
+        nodes = list(nodes)
         leaves = [leaf for node in nodes for leaf in node.leaves()]
+        leaves += [Leaf(key, is_key=True) for key in sorted({key for node in nodes for key in node.key_texts()})]
         prefixes = [_bytes(f"{leaf.key}: ") if leaf.key else b"" for leaf in leaves]
         texts = [prefix + _bytes(leaf.text) for prefix, leaf in zip(prefixes, leaves, strict=True)]
         scanned = self._scanner.scan(texts)
@@ -206,7 +272,7 @@ class Redactor:
             ]
             if leaf.key and not leaf.number and sensitive(leaf.key) and whole_value_is_secret(leaf.text):
                 findings = resolve([*findings, Finding(0, len(texts[i]) - skip, rank, rule)])
-            findings = self._not_allowed(leaf.text, findings)
+            findings = self._not_allowed(leaf.text, _secrets(findings) if leaf.is_key else findings)
             if findings and not DATA_URI.fullmatch(leaf.text):
                 found[leaf] = findings
         return found
@@ -222,7 +288,15 @@ def _bytes(value: Any) -> bytes:
     """What the detectors look at."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace")
-    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    try:
+        data = orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # too deep, or an integer of more than 64 bits
+        if deeper_than(value, LIMIT):
+            raise DeepDataError from None
+        return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
+    if data.count(b"{") + data.count(b"[") > LIMIT and deeper_than(value, LIMIT):
+        raise DeepDataError
+    return data
 
 
 def _node(value: Any) -> Node:
@@ -279,19 +353,28 @@ def _value(data: bytes, finding: Finding) -> str:
     return re.sub(FOLD, b"", data[finding.start : finding.end]).decode("utf-8", "replace")
 
 
-def _drop(rollout: Rollout, reason: str, evidence: dict[str, Any]) -> Drop:
-    return Drop(
-        Stage.REDACT,
-        reason,
-        evidence,
-        run_id=rollout.run_id,
-        trace_id=rollout.trace_id,
-        task_id=rollout.task_id,
-        agent=rollout.agent,
-        model=rollout.model,
-        job=rollout.job,
-        path=rollout.source.path,
-    )
+def _secrets(findings: list[Finding]) -> list[Finding]:
+    """Personal data is no finding in names and keys."""
+    return [finding for finding in findings if finding.rule.family != "personal"]
+
+
+def _masked(text: str, findings: list[Finding]) -> str:
+    """The name with placeholders, and a hash of it that leaves out what is no token of a known format."""
+    data, marks = _bytes(text), Marks([text])
+    shown, hashed, last = bytearray(), bytearray(), 0
+    for finding in findings:
+        mark = _bytes(marks.of(_value(data, finding), finding.rule.name))
+        shown += data[last : finding.start] + mark
+        hashed += data[last : finding.start] + (data[finding.start : finding.end] if finding.rule.body else mark)
+        last = finding.end
+    return masked_name((shown + data[last:]).decode("utf-8", "replace"), bytes(hashed + data[last:]))
+
+
+def _refuse(texts: Iterable[str], known: dict[str, tuple[str, str]], **where: str) -> None:
+    """Raise `SecretLeftError` where a known value stands in a text that never changes."""
+    for text in texts:
+        if rule := next((rule for form, (_, rule) in known.items() if form in text), None):
+            raise SecretLeftError(rule, **where)
 
 
 def redactor(policy: Policy | str) -> Redactor:
