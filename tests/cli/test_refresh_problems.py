@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from trace_flywheel.lake.store import Lake
+from trace_flywheel.lake.dataset import fates as fates_of
+from trace_flywheel.lake.dataset import find_version
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -73,7 +74,7 @@ class Seen:
 
     def fates(self) -> dict[tuple[str, str | None], tuple[str | None, dict[str, Any]]]:
         """(reason, evidence) by run and trace in the newest ledger of the SFT set."""
-        rows = Lake(self.home).table("sft_dataset", "fates").to_pylist()
+        rows = fates_of(find_version(self.home, "sft_dataset")).to_pylist()
         return {(f["run_id"], f["trace_id"]): (f["reason"], json.loads(f["evidence"] or "{}")) for f in rows}
 
     def problem(self, start: str) -> str:

@@ -11,6 +11,8 @@ import pytest
 from tests.flow.conftest import Flow, Row, sentence, trace, write_runs
 from trace_flywheel.flow.corpora import corpora_digest, read_corpora
 from trace_flywheel.flow.datasets import sft_dataset
+from trace_flywheel.lake.dataset import fates as fates_of
+from trace_flywheel.lake.dataset import find_version
 from trace_flywheel.records.errors import FlywheelError
 
 MakeFlow = Callable[..., Flow]
@@ -114,7 +116,7 @@ def test_own_versions_count_only_in_a_delta(flow: MakeFlow) -> None:
         one = Flow(first.root, first.settings.home, corpora=known, dedup={"mode": mode})
         one.ingest()
         made = sft_dataset(one.curation())
-        fates = {f["trace_id"]: f for f in one.lake.table("sft_dataset", "fates").to_pylist()}
+        fates = {f["trace_id"]: f for f in fates_of(find_version(one.settings.home, "sft_dataset")).to_pylist()}
         rows[mode] = {trace_id: fate["reason"] for trace_id, fate in fates.items()}
         manifest = json.loads((made.path / "manifest.json").read_text())
         assert manifest["facts"]["corpora"] == known

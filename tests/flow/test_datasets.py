@@ -70,14 +70,34 @@ def test_a_second_pass_publishes_nothing(flow: MakeFlow) -> None:
     assert {p: p.stat().st_mtime_ns for p in one.settings.home.rglob("*")} == before
 
 
-def test_new_fates_without_new_rows_keep_the_version_and_renew_the_ledger(flow: MakeFlow) -> None:
-    one = flow({"r1": group("a", (1.0,), 1)})
+def test_new_fates_without_new_rows_are_a_version_with_the_whole_truth(flow: MakeFlow) -> None:
+    one = flow({"r1": group("a", (1.0,), 1)}, name="one")
     first = one.run()["sft_dataset"]
     write_runs(one.root, {"r2": group("b", (0.0,), 5)})
     second = one.run()["sft_dataset"]
-    assert (second.status, second.version) == ("same_rows", first.version)
+    assert (second.status, second.rows) == ("made", first.rows)
+    assert second.version != first.version
     assert second.ledger.dropped == {"selection": {"not_passing": 1}}
-    assert one.lake.table("sft_dataset", "fates").num_rows == 2
+    manifest = find_version(one.settings.home, "sft_dataset").manifest
+    assert [run["run_id"] for run in manifest["inputs"]["runs"]] == ["data/runs/r1", "data/runs/r2"]
+    assert fates(second) == {"a-0": (True, None, None), "b-0": (False, "selection", "not_passing")}
+    fresh = flow({"r1": group("a", (1.0,), 1), "r2": group("b", (0.0,), 5)}, name="two")
+    fresh.run()
+    mine, others = published_bytes(one.settings.home), published_bytes(fresh.settings.home)
+    assert {name: mine[name] for name in others} == others
+    assert not (one.lake.root / "sft_dataset").exists()
+
+
+def test_inputs_of_an_older_version_bring_it_back(flow: MakeFlow) -> None:
+    one = flow({"r1": group("a", (1.0, 0.0), 1)}, goldens=[{"task_id": "z"}])
+    first = one.run()["sft_dataset"]
+    write_runs(one.root, {}, [{"task_id": "y"}])
+    other = one.run()["sft_dataset"]
+    assert other.version != first.version  # its card pins other goldens
+    write_runs(one.root, {}, [{"task_id": "z"}])
+    again = one.run()["sft_dataset"]
+    assert (again.status, again.version) == ("restored", first.version)
+    assert one.run()["sft_dataset"].status == "unchanged"
 
 
 @pytest.mark.parametrize("workers", [1, 2])

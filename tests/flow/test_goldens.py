@@ -10,6 +10,8 @@ import pytest
 from tests.flow.conftest import Flow, group, sentence, trace, write_runs
 from trace_flywheel.cli.main import main
 from trace_flywheel.curation.holdout import fingerprint
+from trace_flywheel.lake.dataset import fates as fates_of
+from trace_flywheel.lake.dataset import find_version
 
 MakeFlow = Callable[..., Flow]
 
@@ -63,7 +65,9 @@ def test_a_golden_passes_the_same_redactor_before_it_is_compared(flow: MakeFlow)
     )
     made = one.run()["sft_dataset"]
     assert made.ledger.dropped["golden"] == {"golden_near_duplicate": 1}
-    (fate,) = [f for f in one.lake.table("sft_dataset", "fates").to_pylist() if f["trace_id"] == "leak"]
+    (fate,) = [
+        f for f in fates_of(find_version(one.settings.home, "sft_dataset")).to_pylist() if f["trace_id"] == "leak"
+    ]
     assert json.loads(fate["evidence"])["share"] == 1.0
 
 

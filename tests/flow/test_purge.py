@@ -8,6 +8,7 @@ import pytest
 
 from tests.flow.conftest import Flow, group, sentence, trace
 from trace_flywheel.cli.main import main
+from trace_flywheel.lake.dataset import fates as fates_of
 from trace_flywheel.lake.dataset import find_version, names, provenance, remove, versions
 
 MakeFlow = Callable[..., Flow]
@@ -46,10 +47,12 @@ def test_a_trace_of_a_run_is_erased_and_its_namesake_stays(one: Flow) -> None:
     for name in names(one.settings.home):
         version = find_version(one.settings.home, name)
         assert not [p for p in provenance(version) if p.run_id.endswith("r1") and "a-0" in p.trace_ids]
-        fates = one.lake.table(name, "fates").to_pylist()
+        fates = fates_of(find_version(one.settings.home, name)).to_pylist()
         assert len(fates) == 5
         assert [f["reason"] for f in fates if f["trace_id"] is None] == ["purged"]
-    assert {f["trace_id"] for f in one.lake.table("sft_dataset", "fates").to_pylist() if f["kept"]} == {"a-0", "a-1"}
+    assert {
+        f["trace_id"] for f in fates_of(find_version(one.settings.home, "sft_dataset")).to_pylist() if f["kept"]
+    } == {"a-0", "a-1"}
     (stone,) = [json.loads(line) for line in (one.lake.root / "purged.jsonl").read_text().splitlines()]
     assert set(stone) == {"address", "run_id", "content", "reason"}
     assert "a-0" not in json.dumps(stone)

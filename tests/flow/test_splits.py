@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.flow.conftest import Flow, Row, sentence, trace, write_runs
 from trace_flywheel.cli.main import main
 from trace_flywheel.flow.audit import audit
+from trace_flywheel.lake.dataset import fates as fates_of
 from trace_flywheel.lake.dataset import find_version, lines, provenance
 from trace_flywheel.redaction.redact import redactor
 
@@ -68,7 +69,9 @@ def test_a_prompt_that_is_asked_in_eval_leaves_train_in_every_set(flow: MakeFlow
     write_runs(one.root, {"r1": rows})
     made = one.run()
     for name in ("sft_dataset", "balanced_mix"):
-        (fate,) = [f for f in one.lake.table(name, "fates").to_pylist() if f["trace_id"] == twin["trace_id"]]
+        (fate,) = [
+            f for f in fates_of(find_version(one.settings.home, name)).to_pylist() if f["trace_id"] == twin["trace_id"]
+        ]
         assert (fate["stage"], fate["reason"]) == ("split", "crosses_eval")
         ledger = made[name].ledger
         assert ledger.entered == ledger.kept + sum(n for r in ledger.dropped.values() for n in r.values())

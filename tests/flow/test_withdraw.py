@@ -9,6 +9,7 @@ import pytest
 from tests.flow.conftest import Flow, group, trace
 from trace_flywheel.cli.main import main
 from trace_flywheel.flow.datasets import Made
+from trace_flywheel.lake.dataset import fates as fates_of
 from trace_flywheel.lake.dataset import find_version, provenance
 from trace_flywheel.lake.withdrawn import in_force
 from trace_flywheel.records.grading import Withdrawal
@@ -25,7 +26,7 @@ def traces(one: Flow, name: str) -> set[tuple[str, ...]]:
 
 
 def fate(one: Flow, name: str, trace_id: str) -> dict[str, Any]:
-    (found,) = [f for f in one.lake.table(name, "fates").to_pylist() if f["trace_id"] == trace_id]
+    (found,) = [f for f in fates_of(find_version(one.settings.home, name)).to_pylist() if f["trace_id"] == trace_id]
     return dict(found)
 
 

@@ -1,4 +1,4 @@
-"""Dataset versions: immutable, named by rows and settings, whole or not there, and true to their fates."""
+"""Dataset versions: immutable, named by all they say, whole or not there, and true to their fates."""
 
 import json
 from pathlib import Path
@@ -74,15 +74,16 @@ def test_rows_in_another_order_are_the_same_version_and_bytes(tmp_path: Path) ->
 def test_publishing_the_same_rows_again_writes_nothing(tmp_path: Path) -> None:
     first = publish(tmp_path, ["a"])
     before = {p: p.stat().st_mtime_ns for p in first.path.rglob("*")}
-    again = publish(tmp_path, ["a"], lost=("t-new",))
+    again = publish(tmp_path, ["a"])
     assert (first.new, again.new, again.version) == (True, False, first.version)
     assert {p: p.stat().st_mtime_ns for p in first.path.rglob("*")} == before
     assert [p.name for p in first.path.parent.iterdir() if p.name != "latest"] == [first.version]
 
 
-def test_other_rows_or_settings_are_another_version(tmp_path: Path) -> None:
+def test_other_rows_settings_or_fates_are_another_version(tmp_path: Path) -> None:
     made = [publish(tmp_path, ["a"]), publish(tmp_path, ["a", "b"]), publish(tmp_path, ["a"], seed=7)]
-    assert len({v.version for v in made}) == 3
+    made.append(publish(tmp_path, ["a"], lost=("t-new",)))
+    assert len({v.version for v in made}) == 4
     assert (tmp_path / "datasets/sft_dataset/latest").read_text().strip() == made[-1].version
 
 

@@ -87,7 +87,7 @@ def _line(version: Any, latest: bool, goldens: dict[str, str] | None) -> dict[st
         "name": version.name,
         "version": version.version,
         "latest": latest,
-        "stale": is_stale(version, latest, goldens),
+        "stale": is_stale(version, goldens),
         "rows": version.rows,
         "date": published.isoformat(timespec="seconds"),
         "bytes": sum(path.stat().st_size for path in files),

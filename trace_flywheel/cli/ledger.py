@@ -9,25 +9,18 @@ from trace_flywheel.cli.options import AsJson, Config, Home, settings_of
 
 
 def ledger(
-    dataset: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="Without a version: its newest curation.")],
+    dataset: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="Without a version: the newest.")],
     as_json: AsJson = False,
     home: Home = None,
     config: Config = None,
 ) -> None:
     from trace_flywheel.lake.dataset import fates, find_version
     from trace_flywheel.lake.ledger import ledger_of
-    from trace_flywheel.lake.store import Lake
 
-    place = settings_of(home, config).home
-    version = find_version(place, dataset)
-    lake = Lake(place)
-    # The rows of a version never change; what became of the others since stands in the lake.
-    current = lake.current(version.name)
-    newest = "@" not in dataset and current is not None
-    found = ledger_of(lake.table(version.name, "fates") if newest else fates(version))
+    version = find_version(settings_of(home, config).home, dataset)
+    found = ledger_of(fates(version))
     steps = found.funnel()
-    facts = current.counts["facts"] if newest and current else version.manifest["facts"]
-    warnings: list[str] = facts.get("warnings", [])
+    warnings: list[str] = version.manifest["facts"].get("warnings", [])
     if as_json:
         funnel = [{"stage": s.stage, "in": s.entered, "kept": s.kept, "dropped": s.dropped} for s in steps]
         document = {

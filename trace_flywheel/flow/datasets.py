@@ -1,11 +1,11 @@
 """The assets over all runs, each a call: what it depends on, what it decides, what it publishes.
 
     grouped_advantages, depth_classifier   unpartitioned, in the lake
-    sft_dataset, dpo_dataset, kto_dataset, rl_dataset, rl_prompts, balanced_mix   versions; fates in the lake too
+    sft_dataset, dpo_dataset, kto_dataset, rl_dataset, rl_prompts, balanced_mix   dataset versions
     NAME_sft, NAME_dpo, NAME_mix   the same for a recipe `[datasets.NAME]`
 
-An asset whose inputs have not changed is left alone. One whose inputs changed but whose rows did not keeps its version;
-only its ledger in the lake is new.
+An asset whose inputs have not changed is left alone: a version's manifest holds the digest of its inputs, and the newest
+version is the only record of what stands.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ from trace_flywheel.flow.redaction_facts import redaction_facts
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.files import replace_text
-from trace_flywheel.lake.ledger import Ledger, fates_table, ledger_of
+from trace_flywheel.lake.ledger import Ledger, fates_table
 from trace_flywheel.lake.store import Lake, LakeError, Sidecar
 from trace_flywheel.lake.withdrawn import in_force
 from trace_flywheel.records.canonical import content_id
@@ -45,7 +45,7 @@ from trace_flywheel.records.grading import Withdrawal
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings
 
-ADVANTAGES, CLASSIFIER, FATES = "grouped_advantages", "depth_classifier", "fates"
+ADVANTAGES, CLASSIFIER = "grouped_advantages", "depth_classifier"
 NAMES = {
     "sft": "sft_dataset",
     "pair": "dpo_dataset",
@@ -56,7 +56,7 @@ NAMES = {
 }
 """Datasets of the default recipe by kind."""
 SUFFIX = {"sft": "sft", "pair": "dpo", "mix": "mix"}
-CODE = 1
+CODE = 2
 """Goes up when the same inputs and settings give other rows."""
 Kind = Literal["sft", "pair", "kto", "rl", "prompt", "mix"]
 DIFFICULTY = "task_difficulty"
@@ -66,11 +66,11 @@ OF_RECIPES: tuple[Kind, ...] = ("sft", "pair", "mix")
 
 
 class Made(msgspec.Struct, frozen=True):
-    """What an asset over all runs became. `unchanged`: from the same inputs; `same_rows`: other inputs gave the rows of
-    the version before. `facts` are for people: counts, no text."""
+    """What an asset over all runs became. `unchanged`: it stood already, from the same inputs; `restored`: the inputs are
+    those of an older version again. `facts` are for people: counts, no text."""
 
     name: str
-    status: Literal["made", "same_rows", "unchanged"]
+    status: Literal["made", "restored", "unchanged"]
     inputs_digest: str
     version: str
     rows: int
@@ -132,7 +132,7 @@ def name_of(kind: Kind, recipe: str | None = None) -> str:
 
 
 def published(lake: Lake, settings: Settings) -> tuple[Made, ...]:
-    """The datasets of all recipes as they stand, with the ledgers of their newest curation."""
+    """The datasets of all recipes as they stand."""
     wanted = [name_of(kind, recipe) for kind, recipe in every(settings)]
     return tuple(made for name in wanted if (made := standing(lake, name)) is not None)
 
@@ -141,9 +141,13 @@ def freshness(lake: Lake, settings: Settings, inputs: SideInputs) -> tuple[str, 
     """(digest of the present state, names of the assets that it would change). Looks at digests alone."""
     curation = Curation(lake, settings, inputs)
     wanted = {ADVANTAGES: _advantages_digest(curation), CLASSIFIER: _classifier_digest()}
+    stands = {name: current.inputs_digest for name in wanted if (current := lake.current(name)) is not None}
     for kind, recipe in every(settings):
-        wanted[name_of(kind, recipe)] = wanted_digest(curation, kind, recipe)
-    stale = [name for name, digest in wanted.items() if (c := lake.current(name)) is None or c.inputs_digest != digest]
+        name = name_of(kind, recipe)
+        wanted[name] = wanted_digest(curation, kind, recipe)
+        if (made := standing(lake, name)) is not None:
+            stands[name] = made.inputs_digest
+    stale = [name for name, digest in wanted.items() if stands.get(name) != digest]
     return content_id(sorted(wanted.items())), tuple(stale)
 
 
@@ -249,7 +253,7 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         done = write_rows(draft, rows, Finisher(layouts, redactor(policy_of(settings)), curation.holdout), settings)
         written = {row_id for ids in done.row_ids.values() for row_id in ids}
         late = {drop.evidence["row_id"]: drop for drop in done.late.values()}
-        before = lake.table(name_of("sft", recipe), FATES).to_pylist()
+        before = dataset.fates(version).to_pylist()
         fates = fates_table(mixed_fates(before, chosen, written, late, settings.mix.target))
         kinds = dict(sorted(done.kinds.items()))
         facts = {**source.facts, "kinds": kinds, "mix": chosen.report.as_dict(), "classifier": model.info}
@@ -258,7 +262,7 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         manifest = manifest_of(curation.runs, curation.inputs, settings, "sft", digest, CODE, done, facts)
         hashed = hashed_settings(settings, chosen_recipe, layouts)
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
-    return record(lake, made, fates, digest, facts)
+    return published_as(made)
 
 
 def decided(curation: Curation, kind: curate.Kind, recipe: str | None) -> Curated:
@@ -296,7 +300,7 @@ def _dataset(curation: Curation, kind: curate.Kind, recipe: str | None) -> Made:
         manifest = manifest_of(index.runs, curation.inputs, settings, kind, digest, CODE, done, facts, warnings)
         hashed = hashed_settings(settings, chosen, layouts)
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
-    return record(lake, made, fates, digest, facts)
+    return published_as(made)
 
 
 def _rows_named(
@@ -335,8 +339,8 @@ def wanted_digest(curation: Curation, kind: Kind, recipe: str | None) -> str:
         hashed = hashed_settings(settings, chosen, layouts_for(kind, settings.layouts))
         return content_id([curation.inputs_digest, hashed])
     hashed = hashed_settings(settings, chosen, layouts_for("sft", settings.layouts))
-    source = curation.lake.current(name_of("sft", recipe))
-    return content_id([curation.inputs_digest, hashed, source.digest if source else None, _classifier_digest()])
+    source = standing(curation.lake, name_of("sft", recipe))
+    return content_id([curation.inputs_digest, hashed, source.version if source else None, _classifier_digest()])
 
 
 def _unchanged(lake: Lake, name: str, digest: str) -> Made | None:
@@ -345,23 +349,28 @@ def _unchanged(lake: Lake, name: str, digest: str) -> Made | None:
 
 
 def standing(lake: Lake, name: str) -> Made | None:
-    """A dataset as its newest publication left it; None where it or its folder is not there."""
-    current = lake.current(name)
-    if current is None:
+    """A dataset as its newest publication left it; None where there is none. A damaged version raises `LakeError`."""
+    if name not in dataset.names(lake.home):
         return None
-    counts = current.counts
-    path = lake.home / "datasets" / name / counts["version"]
-    if not (path / "manifest.json").is_file():
-        return None
+    version = dataset.find_version(lake.home, name)
+    return msgspec.structs.replace(published_as(version), status="unchanged")
+
+
+def published_as(version: dataset.Version) -> Made:
+    """A version as what its asset became."""
+    manifest = version.manifest
+    counts, digest = manifest["counts"], manifest["inputs"]["digest"]
     ledger = Ledger(counts["in"], counts["kept"], counts["dropped"])
-    version, rows = counts["version"], counts["rows"]
-    return Made(name, "unchanged", current.inputs_digest, version, rows, path, ledger, counts["facts"])
+    status: Literal["made", "restored"] = "made" if version.new else "restored"
+    return Made(
+        version.name, status, digest, version.version, version.rows, version.path, ledger, manifest.get("facts", {})
+    )
 
 
-def record(lake: Lake, version: dataset.Version, fates: pa.Table, digest: str, facts: dict[str, Any]) -> Made:
-    """Put the ledger of a publication into the lake."""
-    ledger = ledger_of(fates)
-    counts = {**ledger.as_json(), "version": version.version, "rows": version.rows, "facts": facts}
-    lake.put(version.name, {FATES: fates}, digest, counts)
-    status: Literal["made", "same_rows"] = "made" if version.new else "same_rows"
-    return Made(version.name, status, digest, version.version, version.rows, version.path, ledger, facts)
+def rows_now(lake: Lake, name: str) -> int | None:
+    """Rows of an asset over all runs as it stands; None where it was never made."""
+    if name in (ADVANTAGES, CLASSIFIER):
+        current = lake.current(name)
+        return None if current is None else int(current.counts["with_advantage" if name == ADVANTAGES else "rows"])
+    made = standing(lake, name)
+    return None if made is None else made.rows

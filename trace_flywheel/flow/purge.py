@@ -82,13 +82,12 @@ def purge(lake: Lake, settings: Settings, inputs: SideInputs, addresses: Sequenc
         bury(lake, _stones(lake, run_id, traces, reason))
         for step, sidecar in standing.items():
             _rewrite(lake, settings, inputs, sidecar, traces, step in fresh)
+    there = dataset.names(lake.home)
     versions = tuple(_remove_versions(lake, set(addresses)))
     (lake.root / "needs_grading.jsonl").unlink(missing_ok=True)
     curation = Curation(lake, settings, inputs)
     made = [datasets.grouped_advantages(curation)] + [
-        datasets.make(curation, kind, recipe)
-        for kind, recipe in every(settings)
-        if lake.current(name_of(kind, recipe)) is not None
+        datasets.make(curation, kind, recipe) for kind, recipe in every(settings) if name_of(kind, recipe) in there
     ]
     return Purged(len(addresses), versions, tuple(made))
 

@@ -1,13 +1,11 @@
 """Whether a dataset version was made against the goldens that are in force now.
 
-A version pins the fingerprints of its golden files. The newest version is held against what its latest curation looked
-at, because rows that did not change keep their version while the goldens were checked anew.
+A version pins the fingerprints of its golden files.
 """
 
 from trace_flywheel.flow.inputs import golden_files
 from trace_flywheel.flow.roots import roots_in_force
 from trace_flywheel.lake.dataset import Version
-from trace_flywheel.lake.store import Lake
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources.discover import discover
 
@@ -20,9 +18,7 @@ def golden_files_now(settings: Settings) -> dict[str, str] | None:
     return golden_files(discover(roots).runs, settings)
 
 
-def is_stale(version: Version, latest: bool, goldens: dict[str, str] | None) -> bool | None:
+def is_stale(version: Version, goldens: dict[str, str] | None) -> bool | None:
     """None where nobody can say: no roots now, or a version that pins nothing."""
     pinned = version.manifest["inputs"].get("golden_files")
-    if latest and (current := Lake(version.path.parents[2]).current(version.name)) is not None:
-        pinned = current.counts["facts"].get("golden_files", pinned)
     return None if goldens is None or pinned is None else bool(pinned != goldens)

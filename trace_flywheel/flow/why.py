@@ -12,21 +12,18 @@ from trace_flywheel.records.errors import FlywheelError
 
 
 def why(lake: Lake, trace_id: str, run_id: str | None = None) -> list[dict[str, Any]]:
-    """The fates of a trace, dataset by dataset, from the newest curation. `run_id` may be a run's last component.
+    """The fates of a trace, dataset by dataset, in its newest version. `run_id` may be a run's last component.
 
     Raises `FlywheelError` where no dataset knows it, and says what does.
     """
     found: list[dict[str, Any]] = []
     for name in dataset.names(lake.home):
-        current = lake.current(name)
-        if current is None:
-            continue
-        table = lake.table(name, "fates")
+        newest = dataset.find_version(lake.home, name)
+        table = dataset.fates(newest)
         for fate in table.filter(pc.equal(table["trace_id"], trace_id)).to_pylist():
             if run_id is None or fate["run_id"] == run_id or str(fate["run_id"]).rsplit("/", 1)[-1] == run_id:
                 evidence = orjson.loads(fate["evidence"]) if fate["evidence"] else {}
-                version = current.counts["version"]
-                found.append({"dataset": name, "version": version, **fate, "evidence": evidence})
+                found.append({"dataset": name, "version": newest.version, **fate, "evidence": evidence})
     if not found:
         raise FlywheelError(f"no rollout {trace_id!r}{f' of run {run_id!r}' if run_id else ''}; {_what_there_is(lake)}")
     return found

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from trace_flywheel.flow.datasets import Curation, Made, decided, every, name_of, record, standing, wanted_digest
+from trace_flywheel.flow.datasets import Curation, Made, decided, every, name_of, published_as, standing, wanted_digest
 from trace_flywheel.flow.export import rows_of_version
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.policy import policy_of
@@ -87,15 +87,21 @@ def excised(lake: Lake, settings: Settings, inputs: SideInputs, entry: Withdrawa
             kept = {p.row_id: p for p in dataset.provenance(version)}
             if any(row_id not in written and not _uses(p, entry) for row_id, p in kept.items()):
                 raise LakeError(f"{made.name}: a row no longer passes the last gate; run `flywheel refresh` instead")
-            fates = [_fate(fate, kept, written, entry) for fate in lake.table(made.name, "fates").to_pylist()]
+            fates = [_fate(fate, kept, written, entry) for fate in dataset.fates(version).to_pylist()]
             table = fates_table(fates)
             facts = {**made.facts, "excised": len(kept) - len(written)}
-            about = {name: version.manifest[name] for name in ("kind", "code", "inputs", "warnings")}
+            about = {name: version.manifest[name] for name in ("kind", "code", "warnings")}
+            inputs_then = {**version.manifest["inputs"], "digest": wanted_digest(curation, kind, recipe)}
             graders = {name: sorted(versions) for name, versions in sorted(done.graders.items())}
-            manifest = {**about, "graders": graders, "facts": {**version.manifest["facts"], **facts}}
+            manifest = {
+                **about,
+                "inputs": inputs_then,
+                "graders": graders,
+                "facts": {**version.manifest["facts"], **facts},
+            }
             hashed = version.manifest["settings"]
             fresh = draft.publish(table, hashed, manifest, card, settings.versions.keep)
-        yield record(lake, fresh, table, wanted_digest(curation, kind, recipe), facts)
+        yield published_as(fresh)
 
 
 def _uses(row: Provenance, entry: Withdrawal) -> bool:

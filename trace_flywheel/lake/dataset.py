@@ -1,12 +1,15 @@
-"""Dataset versions: immutable folders that appear whole, named by a hash of their rows and settings.
+"""Dataset versions: immutable folders that appear whole, named by a hash of all that they say.
 
     datasets/<name>/<version>/  data-00000.jsonl …  data-eval-00000.jsonl …  layouts/<layout>/data-00000.jsonl …
                                 README.md  manifest.json  provenance.parquet  fates.parquet
     datasets/<name>/latest      names the newest
 
 Rows may be added in any order: they are spooled and written sorted by (split, task id, row id), so that the bytes do
-not depend on where a row was read. Text passes through once and only keys and provenance stay in memory. The same rows
-under the same settings are the same version: it is kept, and nothing is written.
+not depend on where a row was read. Text passes through once and only keys and provenance stay in memory.
+
+The name is a hash of rows, settings, fates and the rest of the manifest. So two folders of one name hold the same bytes
+in every home, and a version tells the whole truth about what entered: nothing about it rests elsewhere. What was
+published before is kept, and nothing is written.
 """
 
 import hashlib
@@ -24,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trace_flywheel.lake.files import TEMPORARY, new_file, replace_text, settle, workplace
-from trace_flywheel.lake.ledger import fates_table, ledger_of
+from trace_flywheel.lake.ledger import content_of, fates_table, ledger_of
 from trace_flywheel.lake.parts import write_table
 from trace_flywheel.lake.shards import SPLITS, shard_stem
 from trace_flywheel.lake.store import LakeError
@@ -61,7 +64,7 @@ PROVENANCE_SCHEMA = pa.schema(
 
 
 class Version(msgspec.Struct, frozen=True):
-    """A dataset version in its place. `new` is False when the same rows were published before."""
+    """A dataset version in its place. `new` is False when the same was published before."""
 
     name: str
     version: str
@@ -124,19 +127,9 @@ class Draft:
         rows = hashlib.sha256()
         for file in listed:
             rows.update(f"{file['path']} {file['sha256']}\n".encode())
-        version = content_id([MANIFEST, self.name, rows.hexdigest(), dict(settings)], 16)
-        if (existing := self._base / version).exists():
-            replace_text(self._base / "latest", version + "\n")
-            return read_version(existing)
-        write_table(
-            self._folder / "provenance.parquet",
-            pa.Table.from_pylist([msgspec.to_builtins(r[2]) for r in self._rows], schema=PROVENANCE_SCHEMA),
-        )
-        write_table(self._folder / "fates.parquet", fates)
         document = {
             "schema": MANIFEST,
             "dataset": self.name,
-            "version": version,
             "rows": len(self._rows),
             "rows_sha256": rows.hexdigest(),
             "counts": ledger.as_json(),
@@ -148,6 +141,16 @@ class Draft:
             "splits": {split: n for split, n in splits.items() if n},
             **manifest,
         }
+        version = content_id([document, content_of(fates)], 16)
+        if (existing := self._base / version).exists():
+            replace_text(self._base / "latest", version + "\n")
+            return read_version(existing)
+        document["version"] = version
+        write_table(
+            self._folder / "provenance.parquet",
+            pa.Table.from_pylist([msgspec.to_builtins(r[2]) for r in self._rows], schema=PROVENANCE_SCHEMA),
+        )
+        write_table(self._folder / "fates.parquet", fates)
         manifest_validator().validate(document)
         text = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode() + "\n"
         for file_name, content in (("manifest.json", text), ("README.md", card(document))):

@@ -1,14 +1,15 @@
 """The ledger: what became of every rollout in every dataset, and the sums that must add up.
 
 A fate is one rollout in one dataset: kept with its rows, or dropped at one stage for one reason with evidence. The
-ledger of a published version is its `fates.parquet`; the ledger of the newest curation lies in the lake, because fates
-can change while the rows (and so the version) stay the same.
+fates of a version are its `fates.parquet`, and part of what names it.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -72,6 +73,15 @@ def ledger_of(fates: pa.Table) -> Ledger:
     if ledger.entered != kept + sum(n for reasons in dropped.values() for n in reasons.values()):
         raise AssertionError(f"the ledger does not add up: {ledger}")
     return ledger
+
+
+def content_of(fates: pa.Table) -> str:
+    """sha256 of what the fates say, whatever library wrote them to a file."""
+    digest = hashlib.sha256()
+    for batch in fates.to_batches(max_chunksize=10_000):
+        for row in batch.to_pylist():
+            digest.update(orjson.dumps(row, option=orjson.OPT_SORT_KEYS) + b"\n")
+    return digest.hexdigest()
 
 
 def fates_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:

@@ -143,7 +143,7 @@ def asset_of(spec: Spec) -> dg.AssetsDefinition:
     def materialize(context: dg.AssetExecutionContext, settings: SettingsResource) -> dg.MaterializeResult[Any]:
         tree = settings.load()
         lake = Lake(tree.home)
-        before = lake.current(spec.name)
+        before = datasets.rows_now(lake, spec.name)
         made = spec.make(_shared.of(context.run.run_id, lake, tree))
         return dg.MaterializeResult(
             metadata=metadata.of_made(lake, made, before), data_version=dg.DataVersion(made.version)

@@ -13,7 +13,7 @@ from trace_flywheel.flow.datasets import ADVANTAGES, CLASSIFIER, Made
 from trace_flywheel.flow.steps import StepResult
 from trace_flywheel.lake.dataset import Version, lines, provenance, read_version
 from trace_flywheel.lake.ledger import Ledger
-from trace_flywheel.lake.store import Lake, Sidecar, TableSidecar
+from trace_flywheel.lake.store import Lake, Sidecar
 from trace_flywheel.orchestration import pictures
 
 PREVIEW_ROWS, PREVIEW_CHARS = 3, 160
@@ -54,10 +54,10 @@ def _changed(before: Sidecar | None, after: Sidecar) -> str:
     return f"{after.counts.kept - before.counts.kept:+d} rollouts, content differs"
 
 
-def of_made(lake: Lake, made: Made, before: TableSidecar | None) -> Metadata:
+def of_made(lake: Lake, made: Made, rows_before: int | None) -> Metadata:
     """Metadata of an asset over all runs."""
     shown: Metadata = {
-        "changed": _since(made, before),
+        "changed": _since(made, rows_before),
         "dagster/row_count": made.rows,
         "version": made.version,
         "path": dg.MetadataValue.path(str(made.path)),
@@ -125,15 +125,13 @@ def _without_front_matter(card: str) -> str:
     return card.split("---\n", 2)[-1] if card.startswith("---\n") else card
 
 
-def _since(made: Made, before: TableSidecar | None) -> str:
-    if before is None:
+def _since(made: Made, rows_before: int | None) -> str:
+    if rows_before is None:
         return "first time"
     if made.status == "unchanged":
         return "nothing: the inputs are the same"
-    if made.status == "same_rows":
-        return "inputs and ledger; the rows are the same"
-    rows = before.counts.get("rows", before.counts.get("with_advantage", 0))
-    return f"{made.rows - rows:+d} rows ({rows} before), new version"
+    version = "an older version again" if made.status == "restored" else "new version"
+    return f"{made.rows - rows_before:+d} rows ({rows_before} before), {version}"
 
 
 def _left(ledger: Ledger) -> Iterator[tuple[str, int]]:
