@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trace_flywheel.orchestration.instance import LOCATION, dagster_home, instance, instance_yaml
+from trace_flywheel.orchestration.instance import LOCATION, dagster_home, instance, instance_yaml, served_home
+from trace_flywheel.records.errors import FlywheelError
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -50,3 +51,27 @@ def test_dagster_in_the_checkout_and_flywheel_share_one_history(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     assert [run.status.value for run in instance(tmp_path / ".flywheel").get_runs()] == ["SUCCESS"]
     assert (tmp_path / ".flywheel" / "lake" / "depth_classifier" / "current").is_file()
+
+
+NAMES = ("a #b", "a: b", "it's", 'say "x"', "- x", "{x}", "é", "&a", "a[1]", "[b]*", "!t", "back\\slash")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_home_of_any_name_keeps_its_storage_inside_and_telemetry_off(name: str, tmp_path: Path) -> None:
+    home = tmp_path / name
+    with instance(home) as one:
+        assert one.telemetry_enabled is False
+    assert (home / "dagster" / "storage").is_dir()
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["%2F", "why?", "a\nb"])
+def test_a_home_that_dagster_would_put_elsewhere_is_refused_in_words(name: str, tmp_path: Path) -> None:
+    with pytest.raises(FlywheelError, match="give another --home"):
+        instance(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pages_are_not_served_from_a_home_whose_settings_dagster_would_not_find(tmp_path: Path) -> None:
+    with pytest.raises(FlywheelError, match="move the home"):
+        served_home(tmp_path / "a[1]")

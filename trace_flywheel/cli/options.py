@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from trace_flywheel.records.errors import FlywheelError
+
 Home = Annotated[Path | None, typer.Option("--home", help="Where lake, datasets and Dagster's storage rest.")]
 Config = Annotated[Path | None, typer.Option("--config", help="Settings file instead of flywheel.toml.")]
 Roots = Annotated[
@@ -25,7 +27,10 @@ def settings_of(home: Path | None, config: Path | None, roots: list[Path] | None
         given["home"] = home
     if roots:
         given["roots"] = tuple(roots)
-    return load_settings(config, **given)
+    settings = load_settings(config, **given)
+    if settings.home.exists() and not settings.home.is_dir():
+        raise FlywheelError(f"{settings.home}: the home is a file; give a folder with --home")
+    return settings
 
 
 def group_keys(text: str) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ def refreshed(settings: Any) -> Outcome:
     from trace_flywheel.flow.datasets import freshness, published
     from trace_flywheel.flow.roots import remember, roots_in_force
     from trace_flywheel.flow.watch import watch
+    from trace_flywheel.lake.lock import writing
     from trace_flywheel.lake.store import Lake
 
     lake = Lake(settings.home)
@@ -50,15 +51,9 @@ def refreshed(settings: Any) -> Outcome:
         roots = ", ".join(map(str, roots_in_force(settings)))
         raise FlywheelError(f"no job folder below {roots}{first}; `{program()} sources DIR` says what was looked at")
     remember(settings.home, settings.roots)
-    after, headless = before, None
-    if before.todo:
-        print(f"ingesting {len(before.todo)} of {len(before.found)} runs", file=sys.stderr)
-        headless = _headless(settings)
-        headless.ingest([run.run_id for run in before.todo])
-        after = watch(settings, lake)
-    if freshness(lake, settings, after.inputs)[1]:
-        print("curating and publishing", file=sys.stderr)
-        (headless or _headless(settings)).publish()
+    if before.todo or freshness(lake, settings, before.inputs)[1]:
+        with writing(settings.home):
+            before = _brought_up_to_date(settings, lake)
     quarantines = lake.quarantines()
     broken = {q.run_id for q in quarantines}
     found = {run.run_id for run in before.found}
@@ -71,14 +66,34 @@ def refreshed(settings: Any) -> Outcome:
             "ingested": len(ingested),
             "unchanged": len(unchanged),
             "quarantined": len(found & broken),
+            **({"gone": len(before.gone)} if before.gone else {}),
         },
         "datasets": {m.name: {"version": m.version, "rows": m.rows, "path": str(m.path)} for m in made},
         "ledger": {m.name: m.ledger.as_json() for m in made},
     }
     told = {warning: m.name for m in reversed(made) for warning in m.facts.get("warnings", ())}
     warnings = [f"warning: {name}: {warning}" for warning, name in sorted(told.items())]
+    warnings += [f"warning: {run_id}: its folder is gone; what was read from it stays" for run_id in before.gone]
     problems = [*(f"{q.run_id}: {q.reason}" for q in quarantines), *map(_line, before.problems)]
     return Outcome({**document, "problems": problems, "warnings": warnings}, (*warnings, *problems))
+
+
+def _brought_up_to_date(settings: Any, lake: Any) -> Any:
+    """What lay below the roots when the lock was had: another pass may have done the work meanwhile."""
+    from trace_flywheel.flow.datasets import freshness
+    from trace_flywheel.flow.watch import watch
+
+    before = watch(settings, lake)
+    after, headless = before, None
+    if before.todo:
+        print(f"ingesting {len(before.todo)} of {len(before.found)} runs", file=sys.stderr)
+        headless = _headless(settings)
+        headless.ingest([run.run_id for run in before.todo])
+        after = watch(settings, lake)
+    if freshness(lake, settings, after.inputs)[1]:
+        print("curating and publishing", file=sys.stderr)
+        (headless or _headless(settings)).publish()
+    return before
 
 
 def _line(problem: Drop) -> str:

@@ -27,9 +27,9 @@ def ui(
     settings = settings_of(home, config)
     if _answers(port):
         raise FlywheelError(f"port {port} is in use on {ADDRESS}; give another with --port")
-    from trace_flywheel.orchestration.instance import dagster_home
+    from trace_flywheel.orchestration.instance import served_home
 
-    folder = dagster_home(settings.home)
+    folder = served_home(settings.home)
     environment = {
         **os.environ,
         "DAGSTER_HOME": str(folder),

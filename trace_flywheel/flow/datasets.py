@@ -4,8 +4,8 @@
     sft_dataset, dpo_dataset, kto_dataset, rl_dataset, rl_prompts, balanced_mix   dataset versions
     NAME_sft, NAME_dpo, NAME_mix   the same for a recipe `[datasets.NAME]`
 
-An asset whose inputs have not changed is left alone: a version's manifest holds the digest of its inputs, and the newest
-version is the only record of what stands.
+An asset whose inputs have not changed is left alone: a version's manifest holds the digest of its inputs, and the
+newest version is the only record of what stands.
 """
 
 from collections.abc import Iterator
@@ -66,8 +66,8 @@ OF_RECIPES: tuple[Kind, ...] = ("sft", "pair", "mix")
 
 
 class Made(msgspec.Struct, frozen=True):
-    """What an asset over all runs became. `unchanged`: it stood already, from the same inputs; `restored`: the inputs are
-    those of an older version again. `facts` are for people: counts, no text."""
+    """What an asset over all runs became. `unchanged`: it stood already, from the same inputs; `restored`: the inputs
+    are those of an older version again. `facts` are for people: counts, no text."""
 
     name: str
     status: Literal["made", "restored", "unchanged"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trace_flywheel.flow.containers import opened, rows_file
@@ -69,7 +70,8 @@ def export(version: Version, format: str, out: Path, redactor: Redactor, split: 
                     seen |= {line} if one.DISTINCT else set()
                     rows += 1
                     stream.write(line + b"\n")
-        write_table(folder / "provenance.parquet", pq.read_table(version.path / "provenance.parquet").take(kept))
+        of_kept = pq.read_table(version.path / "provenance.parquet").take(pa.array(kept, pa.int64()))
+        write_table(folder / "provenance.parquet", of_kept)
         data = rows_file(one, data)
         file = {"path": data.relative_to(folder).as_posix(), "rows": rows, "bytes": data.stat().st_size}
         own = {"rows": len(kept), "splits": {split: len(kept)}}

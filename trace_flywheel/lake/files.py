@@ -84,7 +84,12 @@ def settle(folder: Path, final: Path) -> bool:
         if path.is_dir():
             sync_folder(path)
     sync_folder(folder)
-    folder.rename(final)
+    try:
+        folder.rename(final)
+    except OSError:
+        if final.is_dir():  # another writer was first
+            return False
+        raise
     sync_folder(final.parent)
     return True
 

@@ -13,6 +13,7 @@ from trace_flywheel.flow import datasets
 from trace_flywheel.flow.datasets import Curation, Made
 from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
 from trace_flywheel.flow.watch import side_inputs_now
+from trace_flywheel.lake.lock import writing
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration import metadata
 from trace_flywheel.orchestration.partitions import all_runs
@@ -143,8 +144,9 @@ def asset_of(spec: Spec) -> dg.AssetsDefinition:
     def materialize(context: dg.AssetExecutionContext, settings: SettingsResource) -> dg.MaterializeResult[Any]:
         tree = settings.load()
         lake = Lake(tree.home)
-        before = datasets.rows_now(lake, spec.name)
-        made = spec.make(_shared.of(context.run.run_id, lake, tree))
+        with writing(tree.home):
+            before = datasets.rows_now(lake, spec.name)
+            made = spec.make(_shared.of(context.run.run_id, lake, tree))
         return dg.MaterializeResult(
             metadata=metadata.of_made(lake, made, before), data_version=dg.DataVersion(made.version)
         )

@@ -14,6 +14,7 @@ from trace_flywheel.flow import ingest
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
 from trace_flywheel.flow.steps import StepResult
 from trace_flywheel.flow.watch import watch
+from trace_flywheel.lake.lock import writing
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration import metadata
 from trace_flywheel.orchestration.jobs import INGEST_GROUP
@@ -61,7 +62,8 @@ def _asset(name: str, step: Step, deps: Sequence[str], kinds: set[str], descript
         description=description,
     )
     def materialize(context: dg.AssetExecutionContext, settings: SettingsResource) -> dg.MaterializeResult[Any]:
-        return _materialize(context, settings, step)
+        with writing(settings.load().home, shared=True):
+            return _materialize(context, settings, step)
 
     return materialize
 

@@ -5,28 +5,34 @@ installed `flywheel ui` gets the same text with absolute paths in `<home>/dagste
 `trace_flywheel`, which is what Dagster keys sensor state by: one history, however it was started.
 """
 
+import glob
+import json
 from pathlib import Path
 
 import dagster as dg
+import yaml  # type: ignore[import-untyped]  # its types are a package of their own
+from dagster._core.instance.ref import InstanceRef  # `dg` has no way to hand settings over
+
+from trace_flywheel.records.errors import FlywheelError
 
 LOCATION = "trace_flywheel"
 
 _INSTANCE = """\
-# Dagster's settings. Every path lies below {base}, so the first `dagster dev` keeps its history
+# Dagster's settings. Every path lies below one folder, so the first `dagster dev` keeps its history
 # without DAGSTER_HOME; `flywheel ui` uses the same folders.
 storage:
   sqlite:
-    base_dir: {base}/storage
+    base_dir: {storage}
 local_artifact_storage:
   module: dagster._core.storage.root
   class: LocalArtifactStorage
   config:
-    base_dir: {base}/artifacts
+    base_dir: {artifacts}
 compute_logs:
   module: dagster._core.storage.local_compute_log_manager
   class: LocalComputeLogManager
   config:
-    base_dir: {base}/logs
+    base_dir: {logs}
 telemetry:
   enabled: false
 nux:
@@ -67,12 +73,22 @@ load_from:
 
 def instance_yaml(base: str) -> str:
     """Text of `dagster.yaml` for storage below `base`."""
-    return _INSTANCE.format(base=base)
+    # JSON strings are YAML whatever stands in them: blanks, `#`, `: `, quotes.
+    paths = {name: json.dumps(f"{base}/{name}", ensure_ascii=False) for name in ("storage", "artifacts", "logs")}
+    return _INSTANCE.format(**paths)
 
 
 def dagster_home(home: Path) -> Path:
-    """The folder for DAGSTER_HOME, with its two files brought up to date. Absolute, as Dagster wants it."""
+    """The folder for DAGSTER_HOME, with its two files brought up to date. Absolute, as Dagster wants it.
+
+    Raises `FlywheelError` for a home whose path Dagster would put elsewhere: it stands in the URL of a database.
+    """
     folder = (home / "dagster").absolute()
+    if any(c in "%?" or ord(c) < 32 for c in str(folder)):
+        raise FlywheelError(
+            f"{home.absolute()}: Dagster cannot keep its storage below a path with % or ? or a control character; "
+            "give another --home"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (
         ("dagster.yaml", instance_yaml(folder.as_posix())),
@@ -85,5 +101,21 @@ def dagster_home(home: Path) -> Path:
 
 
 def instance(home: Path) -> dg.DagsterInstance:
-    """The instance of a home, for runs in this process."""
-    return dg.DagsterInstance.from_config(str(dagster_home(home)))
+    """The instance of a home, for runs in this process.
+
+    The settings are handed over beside the file: Dagster takes the file's path for a pattern, and so finds none below
+    a folder with brackets in its name.
+    """
+    folder = dagster_home(home)
+    settings = yaml.safe_load(instance_yaml(folder.as_posix()))
+    return dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=settings))
+
+
+def served_home(home: Path) -> Path:
+    """The folder for the DAGSTER_HOME of other processes, which read its file. `FlywheelError` where they would not."""
+    folder = dagster_home(home)
+    if glob.escape(str(folder)) != str(folder):
+        raise FlywheelError(
+            f"{home.absolute()}: Dagster's pages cannot be served from a path with [ or *; move the home"
+        )
+    return folder

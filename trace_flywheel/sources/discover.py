@@ -23,8 +23,9 @@ from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.sources import registry
+from trace_flywheel.sources.own_output import is_own_output
 from trace_flywheel.sources.reader import Folder, ReadOptions, Run, Unit, dropped, listed, size_of
-from trace_flywheel.sources.unvisited import RESULT_FILES, TOOLS, is_home, marks, unvisited
+from trace_flywheel.sources.unvisited import HOME_FOLDERS, RESULT_FILES, TOOLS, is_home, marks, unvisited
 
 Roots = Iterable[Path] | Mapping[str, Path]
 
@@ -174,7 +175,9 @@ def _walk(label: str, root: Path) -> Iterator[Run | Drop]:
     if root != base:
         claimed = registry.claimed_by(folder)
         if claimed is None:
-            yield _problem(label, base, root, "unknown_shape", "no format known here")
+            own = is_own_output(root, base)
+            said = "made by flywheel, which does not read its own rows again" if own else "no format known here"
+            yield _problem(label, base, root, "unknown_shape", said)
         else:
             yield Run(run_id_of(label), claimed.format, base, root, claimed.finished(folder))
         return
@@ -190,13 +193,16 @@ def _below(label: str, root: Path, top: Folder) -> Iterator[Run | Drop]:
             relative = folder.path.relative_to(root)
             yield Run(run_id_of(label, relative), claimed.format, root, folder.path, claimed.finished(folder))
             continue
+        own: frozenset[str] = frozenset()
         if is_home(folder.path):
-            continue
+            if folder.path != root:
+                continue
+            own = HOME_FOLDERS
         if names := marks(folder.files):
             yield _problem(label, root, folder.path, "unknown_shape", _unclaimed(folder, names))
         for path, text in unvisited(folder, root):
             yield _problem(label, root, path, "unreadable_file", text)
-        for name in (name for name in reversed(folder.folders) if name not in TOOLS):
+        for name in (name for name in reversed(folder.folders) if name not in TOOLS | own):
             try:
                 waiting.append(listed(folder.path / name))
             except FileNotFoundError:
@@ -207,6 +213,8 @@ def _below(label: str, root: Path, top: Folder) -> Iterator[Run | Drop]:
 
 
 def _unclaimed(folder: Folder, names: list[str]) -> str:
+    if made := [name for name in names if is_own_output(folder.path / name, folder.path)]:
+        return f"made by flywheel, which does not read its own rows again: {', '.join(made[:3])}"
     said = [f"{name} (empty)" if size_of(folder.path / name) == 0 else name for name in names[:3]]
     return f"no format known here claims it: {', '.join(said)}"
 

@@ -14,6 +14,7 @@ from trace_flywheel.records.rollout import Rollout, Source
 from trace_flywheel.sources.arrays import opens_array, read_elements
 from trace_flywheel.sources.eval_row import RowError, identity_of, rollout_of
 from trace_flywheel.sources.jsonl import BOM, Document, Fault, decode_json, digest_of, peek, read_document, read_lines
+from trace_flywheel.sources.own_output import is_own_output
 from trace_flywheel.sources.reader import Folder, ReadOptions, Run, Unit, dropped, listed, noting_surrogates, size_of
 
 NAMES = ("results.json", "results.jsonl")
@@ -73,7 +74,11 @@ def _graded(folder: Folder) -> list[str]:
     """The files of a folder that hold graded traces."""
     named = [name for name in NAMES if name in folder.files]
     alone = not folder.folders and len(folder.files) == 1 and folder.files[0].endswith((".json", ".jsonl"))
-    return [name for name in named or (folder.files if alone else ()) if _is_graded(folder, name)]
+    return [
+        name
+        for name in named or (folder.files if alone else ())
+        if _is_graded(folder, name) and not is_own_output(folder.path / name, folder.path)
+    ]
 
 
 def _is_graded(folder: Folder, name: str) -> bool:

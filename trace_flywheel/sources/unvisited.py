@@ -16,6 +16,8 @@ from trace_flywheel.sources.reader import Folder, listed
 TOOLS = frozenset({".git", ".hg", ".svn", ".venv", ".tox", ".cache", "node_modules", "__pycache__"})
 RESULT_FILES = frozenset({"result.json", "results.json", "results.jsonl"})
 RUN_MARKS = RESULT_FILES | {"trajectory.json"}
+HOME_FOLDERS = frozenset({"lake", "datasets", "dagster"})
+"""What a flywheel writes below its home; a home that is also a root is entered beside them."""
 SIDE_FILES = frozenset({"goldens.jsonl", "corrections.jsonl"})
 
 

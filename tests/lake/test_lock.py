@@ -1,0 +1,71 @@
+"""One writer at a time, and a second that is first at the last step is no fault."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from trace_flywheel.lake.files import settle
+from trace_flywheel.lake.lock import writing
+from trace_flywheel.lake.store import LakeError
+
+HOLD = """
+import sys
+from pathlib import Path
+from trace_flywheel.lake.lock import writing
+with writing(Path(sys.argv[1]), shared=sys.argv[2] == "shared"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def holder(home: Path, mode: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(home), mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_a_second_writer_says_that_it_waits_and_then_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with holder(tmp_path, "alone") as first:
+        assert first.stdout is not None
+        assert first.stdin is not None
+        assert first.stdout.readline() == "held\n"
+        threading.Timer(0.5, first.stdin.close).start()
+        with writing(tmp_path):
+            assert first.wait(5) == 0
+    assert capsys.readouterr().err == f"another flywheel writes to {tmp_path}; waiting for it\n"
+
+
+def test_shared_writers_do_not_wait_for_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with holder(tmp_path, "shared") as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "held\n"
+        with writing(tmp_path, shared=True):
+            assert first.poll() is None
+        assert first.stdin is not None
+        first.stdin.close()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_step_inside_a_pass_does_not_wait_for_it(tmp_path: Path) -> None:
+    with writing(tmp_path), writing(tmp_path, shared=True), writing(tmp_path):
+        pass
+
+
+def test_a_home_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(LakeError, match="cannot be written"), writing(tmp_path / "file" / "home"):
+        pass
+
+
+def test_a_folder_that_another_writer_settled_first_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, final = tmp_path / "mine", tmp_path / "final"
+    for folder in (mine, final):
+        folder.mkdir()
+        (folder / "data").write_text("same")
+    there = Path.exists
+    monkeypatch.setattr(Path, "exists", lambda path: path != final and there(path))
+    assert settle(mine, final) is False
+    assert (final / "data").read_text() == "same"

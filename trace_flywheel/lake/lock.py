@@ -1,0 +1,43 @@
+"""One writer of a home at a time: an advisory lock on `<home>/lock`, which ends with the process that holds it.
+
+A pass that ingests and publishes holds it alone; single ingestion runs of Dagster share it, because no two of them are
+of one folder. Readers need none: pointers change whole.
+"""
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from trace_flywheel.lake.store import LakeError
+
+_held: set[Path] = set()
+"""Homes that this process holds: a step inside a pass writes under the pass's lock."""
+
+
+@contextmanager
+def writing(home: Path, shared: bool = False) -> Iterator[None]:
+    """Hold the lock of a home; waits for who has it and says so on stderr. `LakeError` where nothing can be written."""
+    place = home.absolute()
+    if place in _held:
+        yield
+        return
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        handle = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise LakeError(f"{home}: cannot be written ({error.strerror}); mend it or give another --home") from None
+    try:
+        mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(handle, mode | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"another flywheel writes to {home}; waiting for it", file=sys.stderr, flush=True)
+            fcntl.flock(handle, mode)
+        _held.add(place)
+        yield
+    finally:
+        _held.discard(place)
+        os.close(handle)
