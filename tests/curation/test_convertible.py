@@ -64,3 +64,11 @@ def test_evidence_is_what_the_source_wrote(row, evidence):
     frame = index_frame({"trace_id": "t", **row})
     drops = convertible(frame, everyone(frame), "pair", UNGRADED)
     assert orjson.loads(drops["evidence"].iat[0]) == {**evidence, "path": "run-a/results.json"}
+
+
+@pytest.mark.parametrize("spelling", ["NaN", "Infinity", "true", "1.0"])
+def test_a_reward_that_is_no_number_is_named_where_nothing_else_gives_a_verdict(spelling):
+    frame = index_frame({"trace_id": "t", "verdict": None, "reward": None, "reward_text": spelling})
+    found = convertible(frame, everyone(frame), "sft", UNGRADED)
+    assert found["reason"].tolist() == ["non_finite_reward"]
+    assert spelling in str(found["evidence"].iloc[0])

@@ -11,6 +11,7 @@ from trace_flywheel.cli.refresh import refreshed
 from trace_flywheel.cli.sources import _look
 from trace_flywheel.flow.ingest_tasks import REDACTED
 from trace_flywheel.lake.store import Lake
+from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.settings import Settings
 
 SECRET = "ghp_" + "Zb9" * 12
@@ -71,3 +72,15 @@ def test_no_secret_is_published_stored_or_printed(
 
 def test_sources_names_no_secret(root: Path) -> None:
     assert SECRET not in json.dumps(_look(root, None))
+
+
+def test_no_dataset_is_published_while_a_golden_cannot_be_read(root: Path, tmp_path: Path) -> None:
+    goldens = root / "eval" / "goldens.jsonl"
+    goldens.parent.mkdir()
+    goldens.write_text('{"task_id": "g"}\n{bad ' + SECRET + "\n")
+    with pytest.raises(FlywheelError) as told:
+        refreshed(Settings(home=tmp_path / "home", roots=(root,)))
+    assert str(told.value) == (
+        f"{goldens}:2: bad_json; mend or remove the line: no dataset is published while a golden cannot be read, "
+        "earlier versions stay"
+    )

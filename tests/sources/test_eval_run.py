@@ -14,6 +14,8 @@ from trace_flywheel.records.rollout import Correction, Rollout, RolloutError, So
 from trace_flywheel.sources.discover import discover, read_unit, units
 from trace_flywheel.sources.eval_row import RowError, rollout_of
 from trace_flywheel.sources.reader import ReadOptions, Run
+from trace_flywheel.sources.wires.openai_chat import message_of
+from trace_flywheel.sources.wires.parts import WireError
 
 Record = Rollout | Drop
 
@@ -464,3 +466,8 @@ def test_a_plain_reward_vector_takes_the_common_form() -> None:
 def test_another_reward_vector_refuses_its_row(value: Any) -> None:
     with pytest.raises(RowError, match="reward_vector is an object of numbers by name"):
         read_row(row(reward_vector=value))
+
+
+def test_calls_that_are_no_list_refuse_the_row() -> None:
+    with pytest.raises(WireError, match="tool_calls is a dict"):
+        message_of({"role": "assistant", "content": "x", "tool_calls": {"a": 1}})

@@ -50,6 +50,7 @@ def refreshed(settings: Any) -> Outcome:
         first = f" ({_line(before.problems[0])})" if before.problems else ""
         roots = ", ".join(map(str, roots_in_force(settings)))
         raise FlywheelError(f"no job folder below {roots}{first}; `{program()} sources DIR` says what was looked at")
+    before.inputs.require_goldens()
     remember(settings.home, settings.roots)
     if before.todo or freshness(lake, settings, before.inputs)[1]:
         with writing(settings.home):

@@ -48,10 +48,12 @@ def convertible(frame: pd.DataFrame, alive: np.ndarray, kind: Kind, ungraded: Ma
     else:
         unscored = missing | failed_around(frame)
     spelt = missing & frame["reward_text"].notna().to_numpy(dtype=bool)
-    found = [run_id_mismatch(frame), ~graded, unscored & spelt, unscored]
-    reasons = ["run_id_mismatch", "no_verdict", "non_finite_reward", "no_reward"]
-    first = np.select(found, range(4), default=4)
-    rows = np.flatnonzero(alive & (first < 4))
+    # Verifiers that write a reward only give no verdict where it cannot be read: the reward is the fault to name.
+    by_reward = ~graded & spelt & frame["verdict_text"].isna().to_numpy(dtype=bool)
+    found = [run_id_mismatch(frame), by_reward, ~graded, unscored & spelt, unscored]
+    reasons = ["run_id_mismatch", "non_finite_reward", "no_verdict", "non_finite_reward", "no_reward"]
+    first = np.select(found, range(5), default=5)
+    rows = np.flatnonzero(alive & (first < 5))
     columns = ["run_id", "source_run_id", "verdict_text", "reward_text", "error_by", "error_category", "source_path"]
     evidence = [
         _evidence(reasons[code], row)

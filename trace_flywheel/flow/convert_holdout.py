@@ -29,7 +29,7 @@ def goldens_for(paths: Sequence[Path], pii: Policy | str | None) -> tuple[Golden
         for item in read_goldens(path):
             if isinstance(item, Drop):
                 line = f":{item.evidence['line']}" if "line" in item.evidence else ""
-                raise FlywheelError(f"{path}{line}: goldens cannot be read: {item.evidence.get('text', item.reason)}")
+                raise FlywheelError(f"{path}{line}: goldens cannot be read: {item.reason}; mend or remove the line")
             goldens.append(item if pii is None else _redacted(item, pii))
     return tuple(goldens)
 

@@ -205,7 +205,7 @@ def depth_classifier(curation: Curation) -> Made:
 
 
 def make(curation: Curation, kind: Kind, recipe: str | None) -> Made:
-    """The dataset of a kind and recipe."""
+    """The dataset of a kind and recipe. Raises `FlywheelError` while a golden cannot be read."""
     return balanced_mix(curation, recipe) if kind == "mix" else _dataset(curation, kind, recipe)
 
 
@@ -236,6 +236,7 @@ def rl_prompts(curation: Curation) -> Made:
 
 def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     """The rows of the SFT set at the target shares of depth."""
+    curation.inputs.require_goldens()
     lake, (settings, chosen_recipe) = curation.lake, recipe_settings(curation.settings, recipe)
     name, digest = name_of("mix", recipe), wanted_digest(curation, "mix", recipe)
     if (unchanged := _unchanged(lake, name, digest)) is not None:
@@ -278,6 +279,7 @@ def decided(curation: Curation, kind: curate.Kind, recipe: str | None) -> Curate
 
 
 def _dataset(curation: Curation, kind: curate.Kind, recipe: str | None) -> Made:
+    curation.inputs.require_goldens()
     lake, (settings, chosen) = curation.lake, recipe_settings(curation.settings, recipe)
     name, digest = name_of(kind, recipe), wanted_digest(curation, kind, recipe)
     if (unchanged := _unchanged(lake, name, digest)) is not None:

@@ -14,6 +14,7 @@ import msgspec
 from trace_flywheel.curation.holdout import fingerprint
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.records.canonical import content_id
+from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.golden import CorrectionEntry, Golden
 from trace_flywheel.records.grading import JudgeEntry, VerdictEntry
@@ -39,6 +40,18 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
     golden_files: dict[str, str] = {}
     """Fingerprint (12 hex digits of the bytes' sha256) of every golden file, by folder and name."""
 
+    golden_faults: tuple[str, ...] = ()
+    """Lines of golden files that cannot be read, as `file:line: fault`."""
+
+    def require_goldens(self) -> None:
+        """Raise `FlywheelError` while a golden cannot be read: what is skipped would be trained on."""
+        if self.golden_faults:
+            more = f" (and {len(self.golden_faults) - 1} more lines)" if len(self.golden_faults) > 1 else ""
+            raise FlywheelError(
+                f"{self.golden_faults[0]}{more}; mend or remove the line: no dataset is published while a golden "
+                "cannot be read, earlier versions stay"
+            )
+
     @cached_property
     def goldens_digest(self) -> str:
         """Of what the goldens say, not of where they stand."""
@@ -60,7 +73,12 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
 def side_inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
     """The goldens above all runs and of the settings, and the settings' files of corrections, verdicts and scores."""
     faults: list[Drop] = []
-    goldens = _good(Golden, (item for path in golden_paths(runs, settings) for item in read_goldens(path)), faults)
+    unread: list[str] = []
+    goldens: tuple[Golden, ...] = ()
+    for path in golden_paths(runs, settings):
+        before = len(faults)
+        goldens += _good(Golden, read_goldens(path), faults)
+        unread += [f"{path}{_place(fault)}" for fault in faults[before:]]
     corrections = _good(CorrectionEntry, (e for p in settings.corrections for e in read_corrections(p)), faults)
     spellings = settings.grading.verdict_map
     verdicts = _good(VerdictEntry, (e for p in settings.grading.verdicts for e in read_verdicts(p, spellings)), faults)
@@ -68,7 +86,12 @@ def side_inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
     # A golden passes the same redactor as the rollouts, or a redacted name would hide it from the search.
     rules = redactor(policy_of(settings))
     held = tuple(_redacted(golden, rules) for golden in goldens)
-    return SideInputs(held, corrections, tuple(faults), verdicts, scores, golden_files(runs, settings))
+    return SideInputs(held, corrections, tuple(faults), verdicts, scores, golden_files(runs, settings), tuple(unread))
+
+
+def _place(fault: Drop) -> str:
+    line = f":{fault.evidence['line']}" if "line" in fault.evidence else ""
+    return f"{line}: {fault.reason}"
 
 
 def golden_files(runs: Sequence[Run], settings: Settings) -> dict[str, str]:

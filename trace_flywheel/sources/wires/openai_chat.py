@@ -78,8 +78,10 @@ def reasoning_of(item: dict[str, Any]) -> str | None:
 def calls_of(item: dict[str, Any]) -> tuple[ToolCall, ...]:
     """The calls of an assistant message in order."""
     listed = item.get("tool_calls")
+    if listed is not None and not isinstance(listed, list):
+        raise WireError(f"tool_calls is a {type(listed).__name__}")
     calls = []
-    for position, call in enumerate(listed if isinstance(listed, list) else ()):
+    for position, call in enumerate(listed or ()):
         if not isinstance(call, dict):
             raise WireError(f"tool call is a {type(call).__name__}")
         inner = call.get("function") or call.get("custom") or call
