@@ -15,10 +15,10 @@ def test_the_funnel_of_each_dataset_and_the_places(tmp_path: Path, capsys: pytes
     home = tmp_path / "home"
     assert main(["demo", "--home", str(home)]) == 0
     first = capsys.readouterr().out
-    for name in ("sft_dataset", "dpo_dataset", "rl_dataset", "balanced_mix"):
+    for name in ("sft_dataset", "dpo_dataset", "kto_dataset", "rl_dataset", "rl_prompts", "balanced_mix"):
         assert f"\n{name}: " in first
         assert (home / "datasets" / name / "latest").is_file()
-    assert first.count("stage") == 4
+    assert first.count("stage") == 6
     assert "golden_id 1, golden_near_duplicate 1" in first
     assert str(home / "datasets") in first
     assert f"flywheel ui --home {home}" in first

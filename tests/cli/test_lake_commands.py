@@ -1,6 +1,7 @@
 """datasets, ledger, why, export over a published home: documents for programs, lines for people, words for errors."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,10 @@ def test_rescan_names_versions_with_findings_under_todays_rules(
     (one,) = json.loads(capsys.readouterr().out)
     assert one["lines_with_findings"]
     assert list(one["findings"]) == ["ours"]
+
+
+def test_brackets_in_a_path_are_printed(published_home, tmp_path, capsys):
+    home = tmp_path / "H [x]"
+    shutil.copytree(published_home, home)
+    assert main(["datasets", "--home", str(home)]) == 0
+    assert str(home / "datasets" / "sft_dataset") in capsys.readouterr().out

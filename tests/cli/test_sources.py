@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.flow.conftest import trace, write_runs
 from trace_flywheel.cli.main import main
 from trace_flywheel.sample.write import EVAL_RUN, write_sample
 
@@ -50,3 +51,12 @@ def test_a_missing_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_folder_without_runs_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sources", str(tmp_path)]) == 0
     assert "0 runs" in capsys.readouterr().out
+
+
+def test_a_bad_row_is_told_with_its_number(tmp_path, capsys):
+    rows = [trace("a", "t", 1.0, 1), {**trace("b", "t", 1.0, 2), "reward_vector": "high"}]
+    root = write_runs(tmp_path / "data", {"r1": rows})
+    assert main(["sources", str(root)]) == 0
+    assert "runs/r1/results.json: unknown_shape: row 2: reward_vector is an object" in capsys.readouterr().out
+    assert main(["convert", str(root), "--out", str(tmp_path / "rows.jsonl")]) == 0
+    assert "runs/r1/results.json:2: unknown_shape (reward_vector" in capsys.readouterr().err

@@ -2,7 +2,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -315,3 +315,25 @@ def test_discovery_reads_json_only_where_a_reader_asks(tmp_path: Path) -> None:
     (tmp_path / "jobs" / "summary.json").write_text(json.dumps({"job_name": "x"}))
     found = discover([tmp_path / "jobs"])
     assert (found.runs, found.problems) == ((), ())
+
+
+@pytest.mark.parametrize("name", ["result.json", "results.json", "d.atraj"])
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (Path.mkdir, "is a folder, where a run has a file of this name"),
+        (os.mkfifo, "is no regular file: put the file here"),
+        (lambda path: path.symlink_to("nowhere"), "is a link, which is not followed"),
+    ],
+)
+def test_what_stands_where_a_file_of_a_run_would_is_told(
+    tmp_path: Path, name: str, make: Callable[[Path], object], said: str
+) -> None:
+    folder = tmp_path / "jobs" / "runs" / "x"
+    folder.mkdir(parents=True)
+    make(folder / name)
+    found = discover([tmp_path / "jobs"])
+    assert found.runs == ()
+    (problem,) = found.problems
+    assert problem.path == f"runs/x/{name}"
+    assert problem.evidence["text"].startswith(said)

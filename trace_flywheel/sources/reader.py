@@ -37,6 +37,8 @@ class Folder(msgspec.Struct, frozen=True):
     """Hidden folders."""
     links: tuple[str, ...] = ()
     """Links to folders, to files and to nothing."""
+    others: tuple[str, ...] = ()
+    """Pipes, sockets and devices."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -98,6 +100,7 @@ def listed(path: Path) -> Folder:
     files: list[str] = []
     hidden: list[str] = []
     links: list[str] = []
+    others: list[str] = []
     with os.scandir(path) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -106,9 +109,9 @@ def listed(path: Path) -> Folder:
                 continue
             elif entry.is_symlink():
                 links.append(entry.name)
-            elif entry.is_file(follow_symlinks=False):
-                files.append(entry.name)
-    return Folder(path, *(tuple(sorted(names)) for names in (folders, files, hidden, links)))
+            else:
+                (files if entry.is_file(follow_symlinks=False) else others).append(entry.name)
+    return Folder(path, *(tuple(sorted(names)) for names in (folders, files, hidden, links, others)))
 
 
 def noting_surrogates(rollout: Rollout, count: int) -> Rollout:

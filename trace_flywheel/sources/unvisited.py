@@ -2,8 +2,8 @@
 
 A hidden folder belongs to a tool as a rule, so it is not read; where it holds a run, that is told, and naming it as a
 root reads it. A link is not followed by discovery, because it may lead anywhere; one that stands where a run's file
-would, or that leads to a folder outside the root, is told. Folders that only tools write, and a flywheel's own home,
-hold no runs.
+would, or that leads to a folder outside the root, is told; so is a folder or a pipe in such a place. Folders that only
+tools write, and a flywheel's own home, hold no runs.
 """
 
 import os
@@ -41,6 +41,11 @@ def unvisited(folder: Folder, root: Path) -> Iterator[tuple[Path, str]]:
         path = folder.path / name
         if name not in TOOLS and _holds_run(path):
             yield path, "hidden folder: name it as a root to read it"
+    for name in marks(folder.folders):
+        if not _holds_run(folder.path / name):
+            yield folder.path / name, "is a folder, where a run has a file of this name"
+    for name in marks(folder.others):
+        yield folder.path / name, "is no regular file: put the file here"
     named = marks(folder.links)
     for name in folder.links:
         path = folder.path / name
