@@ -61,6 +61,8 @@ def test_training_signals_are_those_of_convert(job):
     assert [m.advantage for m in group.members] == pytest.approx([0.70701, -0.70701], abs=1e-5)
     (loo,) = api.training_signals(job, normalisation="loo", by=("task",)).groups
     assert [m.advantage for m in loo.members] == [1.0, -1.0]
+    (bare,) = api.training_signals(job, normalisation="dr-grpo", by=("task",)).groups
+    assert [m.advantage for m in bare.members] == [0.5, -0.5]
 
 
 def test_a_group_with_an_unreadable_member_is_withheld(job):

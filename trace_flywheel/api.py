@@ -15,6 +15,7 @@ from trace_flywheel.flow.load import load, training_signal
 from trace_flywheel.flow.stream import Request, Stream
 from trace_flywheel.records.documents import TrainingSignal
 from trace_flywheel.records.fate import Drop
+from trace_flywheel.records.normalisation import Normalisation
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.records.rollout_stream import RolloutRecord
 from trace_flywheel.sources.reader import ReadOptions
@@ -50,13 +51,14 @@ def load_rollouts(
 def training_signals(
     path: str | os.PathLike[str],
     *,
-    normalisation: Literal["grpo", "loo"] = "grpo",
+    normalisation: Normalisation = "grpo",
     by: Sequence[str] = DEFAULT_BY,
     eps: float = 1e-4,
 ) -> TrainingSignal:
     """The advantage of every rollout below a path inside its group, by the rules of `convert --group-advantage`.
 
-    grpo: `(reward - mean) / (std + eps)` with the sample standard deviation; loo: `reward - mean` of the others.
+    grpo: `(reward - mean) / (std + eps)` with the sample standard deviation; dr-grpo: `reward - mean`; max-rl:
+    `(reward - mean) / mean`; loo: `reward - mean` of the others.
     Raises `ValueError` for an unknown group key, `FlywheelError` for a path without a job.
     """
     _check_keys(by)

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError,
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from trace_flywheel.records.errors import UsageError
+from trace_flywheel.records.normalisation import Normalisation
 
 LAYOUTS = Literal["messages", "prime-sft", "trl-sft", "trl-dpo", "kto"]
 GROUP_KEYS = Literal["task", "task_digest", "agent", "model", "policy_version", "job"]
@@ -63,8 +64,8 @@ class Goldens(Section):
 class Groups(Section):
     by: tuple[GROUP_KEYS, ...] = ("task", "task_digest", "agent", "model", "policy_version")
     """What the members of a group share."""
-    normalisation: Literal["grpo", "loo"] = "grpo"
-    """grpo: distance from the group's mean in standard deviations; loo: from the mean of the others."""
+    normalisation: Normalisation = "grpo"
+    """grpo: distance from the mean in standard deviations; dr-grpo: as it is; max-rl: by the mean; loo: to others'."""
     eps: float = Field(1e-4, ge=0)
     """Added to the standard deviation; BenchFlow's and TRL's value."""
     unscored: Literal["withhold", "exclude"] = "withhold"

@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 
 from tests.curation.index_frames import everyone, fates, index_frame
 from trace_flywheel.curation.advantages import advantages, group_table, mean_and_std, stale_policies
+from trace_flywheel.records.normalisation import Normalisation
 from trace_flywheel.settings import Groups
 
 NOTHING_LOST = pd.DataFrame({"task_id": [], "agent": [], "model": [], "job": []}, dtype=object)
 BY_TASK = Groups(by=("task",))
+NAMES = get_args(Normalisation)
 finite = st.floats(-1e6, 1e6, allow_nan=False, allow_infinity=False)
 
 
@@ -44,6 +47,14 @@ def attempts(rewards, **common):
         ),
         ([0.5] * 4, "grpo", [0.0] * 4),
         ([0.1] * 3, "loo", [0.0] * 3),
+        ([0, 1, 0, 1], "dr-grpo", [-0.5, 0.5, -0.5, 0.5]),
+        ([0, 0.25, 0.5, 1], "dr-grpo", [-0.4375, -0.1875, 0.0625, 0.5625]),
+        ([0, 1, 0, 0], "max-rl", [-1.0, 3.0, -1.0, -1.0]),
+        ([0, 0.25, 0.5, 1], "max-rl", [-1.0, -0.42857142857142855, 0.14285714285714285, 1.2857142857142858]),
+        ([-1, 1], "max-rl", [0.0, 0.0]),
+        ([-2, -1], "max-rl", [0.0, 0.0]),
+        ([0.0] * 3, "max-rl", [0.0] * 3),
+        ([0.7] * 3, "dr-grpo", [0.0] * 3),
     ],
 )
 def test_worked_values(rewards, normalisation, expected):
@@ -57,12 +68,24 @@ def test_one_reward_or_a_non_finite_one_is_refused():
         advantages([1.0, math.nan], "loo")
 
 
-@given(st.lists(finite, min_size=2, max_size=12), st.randoms(use_true_random=False), st.sampled_from(["grpo", "loo"]))
+@given(
+    st.lists(finite, min_size=2, max_size=12),
+    st.randoms(use_true_random=False),
+    st.sampled_from(get_args(Normalisation)),
+)
 def test_order_of_members_never_matters(rewards, random, normalisation):
     by_reward = dict(zip(rewards, advantages(rewards, normalisation), strict=True))
     shuffled = list(rewards)
     random.shuffle(shuffled)
     assert dict(zip(shuffled, advantages(shuffled, normalisation), strict=True)) == by_reward
+
+
+@pytest.mark.parametrize(("rewards", "flag"), [([0, 0], True), ([-1, 1], True), ([0, 1], False)])
+def test_max_rl_needs_a_mean_above_0(rewards, flag):
+    got = table(*attempts(rewards), groups=Groups(by=("task",), normalisation="max-rl"))
+    assert got["non_positive_mean"].tolist() == [flag] * 2
+    assert got["advantage"].tolist() == ([0.0, 0.0] if flag else [-1.0, 1.0])
+    assert not table(*attempts(rewards))["non_positive_mean"].any()
 
 
 def test_float_noise_is_not_blown_up():

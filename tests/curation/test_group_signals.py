@@ -42,6 +42,17 @@ def test_leave_one_out():
     assert blocks[0]["formula"] == "advantage = reward - mean(rewards of the other scored rollouts of the group)"
 
 
+def test_max_rl_flags_a_group_without_a_mean_to_divide_by():
+    signals, (block,) = group_signals(members(0.0, 0.0), BY, "max-rl")
+    assert [s.advantage for s in signals] == [0.0, 0.0]
+    assert block["non_positive_mean"] is True
+    assert signals[0].group["non_positive_mean"] is True
+    signals, (block,) = group_signals(members(0.0, 0.5), BY, "max-rl")
+    assert [s.advantage for s in signals] == [-1.0, 1.0]
+    assert "non_positive_mean" not in block
+    assert "non_positive_mean" not in group_signals(members(0.0, 0.0), BY, "dr-grpo")[1][0]
+
+
 def test_an_errored_member_with_a_score_stays_and_says_so():
     signals, _ = group_signals(
         [Member(KEY, 0.0, error="timeout"), Member(KEY, 1.0), Member(KEY, 0.0, error="timeout")], BY, "grpo"

@@ -53,6 +53,16 @@ def test_loo(three):
     assert [r["advantage"] for r in rows] == [-0.5, 1.0, -0.5]
 
 
+@pytest.mark.parametrize(
+    ("normalisation", "advantages"), [("dr-grpo", [-1 / 3, 2 / 3, -1 / 3]), ("max-rl", [-1.0, 2.0, -1.0])]
+)
+def test_without_a_standard_deviation(three, normalisation, advantages):
+    rows, tally = run(three, normalisation=normalisation, reward_vector=True)
+    assert [r["advantage"] for r in rows] == pytest.approx(advantages)
+    assert [r["advantage_vector"][0] for r in rows] == pytest.approx(advantages)
+    assert tally.groups[0]["normalisation"] == normalisation
+
+
 def test_by_job_each_try_is_alone(three):
     rows, tally = run(three, by=(*BY, "job"))
     assert [r["advantage"] for r in rows] == [None, None, None]

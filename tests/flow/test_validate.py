@@ -71,6 +71,9 @@ def test_no_such_file(tmp_path):
         (0.7070067, "grpo", False),
         (1.0, "loo", False),
         (None, "grpo", False),
+        (0.5, "dr-grpo", False),
+        (1.0, "max-rl", False),
+        (0.5, "max-rl", True),
     ],
 )
 def test_an_advantage_is_what_its_group_says(tmp_path, advantage, normalisation, fault):

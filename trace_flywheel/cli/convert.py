@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from trace_flywheel.cli.options import group_keys
+from trace_flywheel.records.normalisation import Normalisation
 
 BRANCHES = "branch-tree"
 
@@ -36,7 +37,7 @@ def convert(
     ] = False,
     min_reward: Annotated[float | None, typer.Option("--min-reward", help="Least reward of a row.")] = None,
     group_advantage: Annotated[
-        Literal["grpo", "loo"] | None, typer.Option("--group-advantage", help="Give each row its group's advantage.")
+        Normalisation | None, typer.Option("--group-advantage", help="Give each row its group's advantage.")
     ] = None,
     group_by: Annotated[
         str, typer.Option("--group-by", help="Of task, agent, model, job, task_digest, policy_version.")

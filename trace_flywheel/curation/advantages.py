@@ -6,13 +6,14 @@ read, never reached the model or has no score is withheld whole: its baseline wo
 
 grpo: (r - mean) / (std + eps), sample standard deviation (ddof 1), as in BenchFlow and TRL.
 loo: r - mean of the others.
+dr-grpo: r - mean, as in Dr. GRPO (arXiv:2503.20783): no standard deviation, so easy and hard tasks weigh alike.
+max-rl: (r - mean) / mean, as in prime-rl; a mean that is not above 0 gives 0.0 and the flag `non_positive_mean`.
 
 Sums are `math.fsum` (exactly rounded, so free of order). Zero spread means max == min and gives 0.0, never a division.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -20,13 +21,15 @@ import pandas as pd
 from trace_flywheel.curation.comparable import COMPARABLE, codes, finite_reward, scored
 from trace_flywheel.curation.decisions import drops
 from trace_flywheel.records.fate import Stage
+from trace_flywheel.records.normalisation import Normalisation
 from trace_flywheel.settings import Groups
 
-Normalisation = Literal["grpo", "loo"]
 FORMULAS: dict[str, str] = {
     "grpo": "advantage = (reward - mean) / (std + eps); mean and sample std (ddof 1) over the scored rollouts of the"
     " group",
     "loo": "advantage = reward - mean(rewards of the other scored rollouts of the group)",
+    "dr-grpo": "advantage = reward - mean; mean over the scored rollouts of the group",
+    "max-rl": "advantage = (reward - mean) / mean; mean over the scored rollouts of the group; 0 if mean <= 0",
 }
 COLUMN = {"task": "task_id"}
 """Columns of the index that are not named as their group key."""
@@ -60,8 +63,17 @@ def advantages(rewards: Sequence[float], normalisation: Normalisation, eps: floa
         total = math.fsum(rewards)
         return [r - (total - r) / (n - 1) for r in rewards]
     mean = math.fsum(rewards) / n
+    if normalisation == "dr-grpo":
+        return [r - mean for r in rewards]
+    if normalisation == "max-rl":
+        return [0.0] * n if no_baseline(normalisation, mean) else [(r - mean) / mean for r in rewards]
     std = math.sqrt(math.fsum((r - mean) ** 2 for r in rewards) / (n - 1))
     return [(r - mean) / (std + eps) for r in rewards]
+
+
+def no_baseline(normalisation: Normalisation, mean: float) -> bool:
+    """Whether the formula cannot divide by this mean: all advantages are 0.0 and the group says `non_positive_mean`."""
+    return normalisation == "max-rl" and mean <= 0
 
 
 def group_id(key: dict[str, str | None]) -> str:
@@ -77,8 +89,9 @@ def group_table(frame: pd.DataFrame, members: np.ndarray, groups: Groups, lost: 
     null where unknown): each withholds every group that it may belong to.
 
     Columns: `group_id`, `advantage` (NaN where there is none), `reason` (None, a reason of stage `groups`, or
-    `mixed_graders` of stage `convertible`), `zero_spread`, `group_size` (members, scored or not), `scored`, `mean` and
-    `std` (of the comparable rewards), `normalisation`, `formula`, `eps`.
+    `mixed_graders` of stage `convertible`), `zero_spread`, `non_positive_mean`,
+    `group_size` (members, scored or not), `scored`, `mean` and `std` (of the comparable rewards),
+    `normalisation`, `formula`, `eps`.
     """
     columns = [COLUMN.get(key, key) for key in groups.by]
     group = codes(frame, columns)
@@ -121,6 +134,7 @@ def group_table(frame: pd.DataFrame, members: np.ndarray, groups: Groups, lost: 
             "advantage": np.where(given, advantage, np.nan),
             "reason": pd.Series(reasons[which], dtype=object),
             "zero_spread": given & flat[cell],
+            "non_positive_mean": given & (mean[cell] <= 0) & (groups.normalisation == "max-rl"),
             "group_size": np.bincount(group[members], minlength=n_groups)[group],
             "scored": in_cell[cell],
             "mean": mean[cell],

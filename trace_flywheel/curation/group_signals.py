@@ -16,11 +16,12 @@ from trace_flywheel.curation.advantages import (
     SINGLE,
     UNREADABLE,
     UNSCORED,
-    Normalisation,
     advantages,
     group_id,
     mean_and_std,
+    no_baseline,
 )
+from trace_flywheel.records.normalisation import Normalisation
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -48,8 +49,9 @@ def group_signals(
 ) -> tuple[list[Signal], list[dict[str, Any]]]:
     """A signal per member, in their order, and the block of every group in the order of first members.
 
-    Blocks hold `id, by, key, normalisation, formula, rollouts, scored, mean, std, std_ddof, eps` and `withheld` where
-    the group is; a member's own adds `error` and `excluded` (`retried`, `unscored`, `single_scored_rollout`).
+    Blocks hold `id, by, key, normalisation, formula, rollouts, scored, mean, std, std_ddof, eps`, `withheld` where
+    the group is and `non_positive_mean` where max-rl has no baseline; a member's own adds `error` and
+    `excluded` (`retried`, `unscored`, `single_scored_rollout`).
     """
     grouped: dict[str, list[int]] = {}
     for i, member in enumerate(members):
@@ -77,6 +79,8 @@ def group_signals(
         withheld = _withheld([members[i] for i in samples])
         if withheld is not None:
             block["withheld"] = withheld
+        elif mean is not None and no_baseline(normalisation, mean):
+            block["non_positive_mean"] = True
         blocks.append(block)
         values: dict[int, float] = {}
         if withheld is None and len(rewards) > 1:

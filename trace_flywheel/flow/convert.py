@@ -20,7 +20,7 @@ from trace_flywheel.flow.convert_distinct import distinct
 from trace_flywheel.flow.convert_manifest import Tally
 from trace_flywheel.flow.convert_once import once
 from trace_flywheel.flow.convert_plan import Piece, is_job, plan_of
-from trace_flywheel.flow.convert_request import Normalisation, Request
+from trace_flywheel.flow.convert_request import Request
 from trace_flywheel.flow.convert_rollout import (
     CONVERT,
     Outcome,
@@ -38,6 +38,7 @@ from trace_flywheel.flow.workers import Crash, crash_of, run_alone, run_tasks, w
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import Golden
+from trace_flywheel.records.normalisation import Normalisation
 from trace_flywheel.records.rollout import Rollout, RolloutError
 from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import Redactor, redactor

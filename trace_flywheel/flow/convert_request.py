@@ -1,16 +1,14 @@
 """What `flywheel convert` was asked for: one frozen record, made by the command line, read by every part of it."""
 
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from trace_flywheel.flow.convert_rollout import DEFAULT_BY
+from trace_flywheel.records.normalisation import Normalisation
 from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.sources.reader import ReadOptions
 from trace_flywheel.trainers.candidates import Choice
-
-Normalisation = Literal["grpo", "loo"]
 
 
 class Request(msgspec.Struct, frozen=True):

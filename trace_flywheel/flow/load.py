@@ -9,6 +9,7 @@ from trace_flywheel.flow.convert_plan import plan_of
 from trace_flywheel.flow.convert_rollout import identity_of, outcome_of_drop, refused
 from trace_flywheel.records.documents import TrainingSignal
 from trace_flywheel.records.fate import Drop
+from trace_flywheel.records.normalisation import Normalisation
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import redactor
@@ -41,7 +42,7 @@ def load(paths: Sequence[Path], pii: Policy | str | None, options: ReadOptions) 
 
 def training_signal(
     paths: Sequence[Path],
-    normalisation: str,
+    normalisation: Normalisation,
     by: Sequence[str],
     eps: float,
     pii: Policy | str | None,
@@ -63,7 +64,7 @@ def training_signal(
             outcome = identity_of(one.safe, one.base)
         outcome.key["job"] = one.job
         outcomes.append(outcome)
-    _, blocks = signals(outcomes, by, normalisation, eps)  # type: ignore[arg-type]  # the caller checked the name
+    _, blocks = signals(outcomes, by, normalisation, eps)
     document = {
         "reward_vector": False,
         "group_advantage": normalisation,

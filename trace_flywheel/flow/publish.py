@@ -263,6 +263,8 @@ def _rl_row(curated: Curated, row: int, rollout: Rollout) -> RlRow:
         "normalisation": str(group["normalisation"]),
         "eps": float(group["eps"]),
     }
+    if bool(group["non_positive_mean"]):
+        about["non_positive_mean"] = True
     advantage = _number(group["advantage"])
     return RlRow(row_id, rollout.messages, rollout.tools, rollout.reward, advantage, about, provenance)
 

@@ -33,6 +33,8 @@ class SignalGroup(msgspec.Struct, omit_defaults=True):
     members: list[SignalMember]
     withheld: str | None = None
     """Why no member has an advantage."""
+    non_positive_mean: bool = False
+    """max-rl has no baseline: every advantage is 0."""
 
 
 class TrainingSignal(msgspec.Struct):

@@ -127,6 +127,10 @@ def _expected_advantage(reward: float, group: Row) -> float | None:
         return None
     if group.get("normalisation") == "loo":
         return float(reward - (mean * scored - reward) / (scored - 1))
+    if group.get("normalisation") == "dr-grpo":
+        return float(reward - mean)
+    if group.get("normalisation") == "max-rl":
+        return float((reward - mean) / mean) if mean > 0 else 0.0
     if group.get("normalisation") != "grpo" or std is None:
         return None
     return 0.0 if std == 0 else float((reward - mean) / (std + group.get("eps", 1e-4)))
