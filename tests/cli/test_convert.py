@@ -33,6 +33,36 @@ def test_the_lines_on_stdout(jobs, tmp_path, capsys):
     assert document["training_signal"]["groups"][0]["members"][1]["advantage"] == pytest.approx(0.70700679)
 
 
+@pytest.fixture
+def written(jobs, tmp_path):
+    """The rows, as bytes, that `convert` writes of two trials of two turns each with these flags."""
+
+    def rows(*flags: str) -> bytes:
+        out = tmp_path / "rows.jsonl"
+        assert main(["convert", str(jobs), "--out", str(out), *flags]) == 0
+        return out.read_bytes()
+
+    return rows
+
+
+def test_compat_benchflow_is_its_window_and_in_exchange_mode_its_helpers(written):
+    window, helpers = ("--context", "last-turn"), "--include-helpers"
+    exchange = ("--row-mode", "exchange")
+    assert written("--compat", "benchflow") == written(*window) != written()
+    assert written("--compat", "benchflow", *exchange) == written(*window, helpers, *exchange)
+    trl = ("--format", "trl-sft", *exchange)
+    assert written("--compat", "benchflow", *trl) == written(*trl)
+
+
+def test_a_policy_version_parts_groups_where_the_source_names_none(jobs, tmp_path, capsys):
+    out = tmp_path / "rows.jsonl"
+    argv = ["convert", str(jobs), "--out", str(out), "--group-advantage", "loo", "--policy-version", "step-40"]
+    assert main([*argv, "--group-by", "task,task_digest,policy_version"]) == 0
+    assert "Groups (loo, by task,task_digest,policy_version): 1; 0" in capsys.readouterr().out
+    groups = [json.loads(line)["group"] for line in out.read_text().splitlines()]
+    assert [g["id"] for g in groups] == ["task=t|task_digest=null|policy_version=step-40"] * 2
+
+
 @pytest.mark.parametrize("name", ["prime-sft", "trl-sft", "messages"])
 def test_what_convert_writes_validates(jobs, tmp_path, capsys, name):
     out = str(tmp_path / "rows.jsonl")
@@ -50,6 +80,10 @@ def test_what_convert_writes_validates(jobs, tmp_path, capsys, name):
         ["--group-by", "task,task"],
         ["--group-by", "colour"],
         ["--min-reward", "nan"],
+        ["--compat", "openai"],
+        ["--compat", "benchflow", "--format", "openai-ft"],
+        ["--dedup-against", "x.jsonl", "--format", "trl-dpo"],
+        ["--policy-version", "1", "--format", "branch-tree"],
         ["--min-reward", "much"],
         ["--frmat", "prime-sft"],
     ],

@@ -73,7 +73,10 @@ def test_a_changed_corpus_makes_the_dataset_again(flow: MakeFlow, tmp_path: Path
 
 
 def test_a_missing_corpus_is_said_in_words(tmp_path: Path) -> None:
-    with pytest.raises(FlywheelError, match=r"gone.jsonl: the corpus cannot be read .* correct `corpora`"):
+    with pytest.raises(
+        FlywheelError,
+        match=r"gone.jsonl: the corpus cannot be read .* correct --dedup-against or the setting `corpora`",
+    ):
         corpora_digest([tmp_path / "gone.jsonl"], tmp_path)
 
 

@@ -45,6 +45,9 @@ def convert(
     reward_vector: Annotated[
         bool, typer.Option("--reward-vector", help="Give each row the parts of its reward, and their advantages.")
     ] = False,
+    policy_version: Annotated[
+        str | None, typer.Option("--policy-version", help="Of rollouts whose source names none; a key of --group-by.")
+    ] = None,
     manifest: Annotated[
         Path | None, typer.Option("--manifest", help="Counts, settings, input digests and every drop, as JSON.")
     ] = None,
@@ -55,6 +58,13 @@ def convert(
     goldens: Annotated[
         list[Path] | None,
         typer.Option("--goldens", help="Eval items to hold out, beside those found."),
+    ] = None,
+    dedup_against: Annotated[
+        list[Path] | None,
+        typer.Option("--dedup-against", help="JSONL, Parquet or dataset:NAME@VERSION whose rows are left out."),
+    ] = None,
+    compat: Annotated[
+        Literal["benchflow"] | None, typer.Option("--compat", help="BenchFlow's window and helper calls.")
     ] = None,
     expected_rows: Annotated[int | None, typer.Option("--expected-rows", help="Fail on another number.")] = None,
     redact: Annotated[bool, typer.Option("--redact/--no-redact", help="Replace secrets and personal data.")] = True,
@@ -88,6 +98,8 @@ def convert(
     if min_reward is not None and not math.isfinite(min_reward):
         raise typer.BadParameter("must be a finite number", param_hint="--min-reward")
     by = group_keys(group_by)
+    if compat is not None:
+        context, include_helpers = _compat(format, row_mode, context, include_helpers)
     target = _layout(format)
     pairs_only = target.KINDS == ("pair",)
     settings = load_settings()
@@ -101,6 +113,8 @@ def convert(
         "--group-advantage": group_advantage is not None,
         "--reward-vector": reward_vector,
         "--canonical-selection": canonical_selection is not None,
+        "--policy-version": policy_version is not None,
+        "--dedup-against": dedup_against is not None,
     }
     of_branches = {
         "--pairs": pairs is not None,
@@ -162,6 +176,10 @@ def convert(
             verdict_map=settings.grading.verdict_map,
         ),
         eps=settings.groups.eps,
+        policy_version=policy_version,
+        existing=tuple(dedup_against or ()),
+        home=settings.home,
+        near=settings.dedup.threshold,
     )
     if pairs_only:
         from trace_flywheel.flow.convert_pairs import convert_pairs
@@ -177,6 +195,15 @@ def convert(
     if manifest is not None:
         write_manifest(manifest, tally, request)
         tell(f"Stats: {manifest}")
+
+
+def _compat(format: str, row_mode: str, context: Any, helpers: bool) -> tuple[Any, bool]:
+    """Window and helper calls as BenchFlow's: its prime-sft has both, trl-sft and branch-tree have neither."""
+    if format == "prime-sft":
+        return "last-turn", helpers or row_mode == "exchange"
+    if format not in ("trl-sft", BRANCHES):
+        raise typer.BadParameter(f"BenchFlow has no window of its own for {format}", param_hint="--compat")
+    return context, helpers
 
 
 def _layout(name: str) -> Any:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 import orjson
@@ -49,6 +49,9 @@ from trace_flywheel.sources.reader import ReadOptions, Run, dropped
 from trace_flywheel.trainers.layout import Layout
 from trace_flywheel.trainers.registry import layout
 
+if TYPE_CHECKING:
+    from trace_flywheel.flow.convert_corpus import Existing
+
 Warn = Callable[[str], None]
 
 
@@ -61,6 +64,7 @@ class Job(msgspec.Struct, frozen=True):
     options: ReadOptions
     goldens: tuple[Golden, ...] = ()
     overlap: float = 0.5
+    policy_version: str | None = None
 
 
 PATIENCE = 1.0
@@ -92,7 +96,9 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
         msgspec.structs.replace(request.options, exchanges=wants_calls),
         _goldens(request, plan.runs),
         request.overlap,
+        request.policy_version,
     )
+    existing = _existing(request, warn)
     with opened(target, request.out) as file:
         problems = [outcome_of_drop(drop, base) for base, drop in plan.problems]
         for problem in problems:
@@ -101,6 +107,9 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
         read = _watched(_converted(plan.pieces, job, workers), request.strict, warn)
         outcomes: Iterator[Outcome] = chain(rows, once(read, lambda outcome: _tell(outcome, request.strict, warn)))
         outcomes = distinct(outcomes) if target.DISTINCT else outcomes
+        if existing is not None:
+            tally.existing = existing.digests
+            outcomes = existing.without(outcomes)
         if request.group_advantage is None:
             for outcome in outcomes:
                 file.writelines(row + b"\n" for row in outcome.rows)
@@ -119,6 +128,18 @@ def _goldens(request: Request, runs: Sequence[Run]) -> tuple[Golden, ...]:
     from trace_flywheel.flow.convert_holdout import goldens_for
 
     return goldens_for(paths, request.pii)
+
+
+def _existing(request: Request, warn: Warn) -> "Existing | None":
+    if not request.existing:
+        return None
+    # numbers and tables are imported for corpora alone
+    from trace_flywheel.flow.convert_corpus import Existing
+
+    existing = Existing(request.existing, request.home, request.near)
+    for name, lines in sorted(existing.skipped.items()):
+        warn(f"{name}: {lines} line(s) of no known shape are not compared")
+    return existing
 
 
 def _converted(pieces: Sequence[Piece], job: Job, workers: int) -> Iterator[Outcome]:
@@ -193,6 +214,8 @@ def _outcome(read: Rollout | Drop, job: Job, target: Layout, base: str) -> Outco
     rules = None if job.pii is None else redactor(job.pii)
     if isinstance(read, Drop):
         return outcome_of_drop(rules.safe(read) if rules else read, base)
+    if read.policy_version is None and job.policy_version is not None:
+        read = msgspec.structs.replace(read, policy_version=job.policy_version)
     safe = rules.redact(read) if rules else read
     if isinstance(safe, Drop):
         return refused(_told(read, rules) if rules else read, safe, base)

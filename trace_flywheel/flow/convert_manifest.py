@@ -39,6 +39,8 @@ class Tally:
         self.group_by: tuple[str, ...] = ()
         self.normalisation: str | None = None
         self.eps = 0.0
+        self.existing: tuple[str, ...] = ()
+        """Corpora that rows were held against, with their digests."""
 
     @property
     def seen(self) -> int:
@@ -90,7 +92,7 @@ class Tally:
             "manifest_version": 1,
             "format": self.format,
             "version": code_version(),
-            "settings": settings_of(request),
+            "settings": {**settings_of(request), "dedup_against": list(self.existing)},
             "rollouts": {"in": self.rollouts, "converted": self.converted, "dropped": self.rollouts - self.converted},
             "rollouts_seen": self.seen,
             "exchanges_seen": self.counts.get("exchanges_seen", 0),
@@ -137,6 +139,7 @@ def settings_of(request: Request) -> dict[str, Any]:
         "reward_vector": request.reward_vector,
         "redaction": request.pii.pii if isinstance(request.pii, Policy) else request.pii,
         "pass_reward": request.options.pass_reward,
+        "policy_version": request.policy_version,
     }
 
 

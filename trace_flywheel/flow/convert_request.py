@@ -36,3 +36,10 @@ class Request(msgspec.Struct, frozen=True):
     """Share of a golden statement's n-grams from which a rollout is held out."""
     options: ReadOptions = ReadOptions()
     eps: float = 1e-4
+    policy_version: str | None = None
+    """Of rollouts whose source names none."""
+    existing: tuple[Path, ...] = ()
+    """Training data whose rows are not written again: files, or `dataset:NAME@VERSION` of `home`."""
+    home: Path = Path(".flywheel")
+    near: float = 0.85
+    """Jaccard from which a row is a near-duplicate of an existing one."""

@@ -58,7 +58,7 @@ def corpora_digest(paths: Sequence[Path], home: Path) -> tuple[str, ...]:
         digest = digest_of(path, path.parent)
         if isinstance(digest, Fault):
             raise FlywheelError(
-                f"{path}: the corpus cannot be read ({digest.reason}); correct `corpora` in the settings"
+                f"{path}: the corpus cannot be read ({digest.reason}); correct --dedup-against or the setting `corpora`"
             )
         found.append(f"{path.name}@{digest}")
     return tuple(sorted(found))
@@ -103,7 +103,7 @@ def read_corpora(paths: Sequence[Path], home: Path) -> Corpora:
 
 def _published(version: Version) -> Iterator[Numbered]:
     for number, line in enumerate(lines(version), 1):
-        yield number, _row(orjson.loads(line))
+        yield number, conversation_of(orjson.loads(line))
 
 
 def _rows(path: Path) -> Iterator[Numbered]:
@@ -111,7 +111,7 @@ def _rows(path: Path) -> Iterator[Numbered]:
         yield from _parquet(path)
         return
     for line in read_lines(path, path.parent, MAX_LINE_BYTES):
-        yield (line.line or 0, None) if isinstance(line, Fault) else (line.number, _row(line.value))
+        yield (line.line or 0, None) if isinstance(line, Fault) else (line.number, conversation_of(line.value))
 
 
 def _parquet(path: Path) -> Iterator[Numbered]:
@@ -122,9 +122,14 @@ def _parquet(path: Path) -> Iterator[Numbered]:
             for batch in file.iter_batches(BATCH_ROWS):
                 for row in batch.to_pylist():
                     number += 1
-                    yield number, _row({name: _plain(value) for name, value in row.items() if value is not None})
+                    yield (
+                        number,
+                        conversation_of({name: _plain(value) for name, value in row.items() if value is not None}),
+                    )
     except pa.ArrowInvalid as error:
-        raise FlywheelError(f"{path}: no Parquet file ({error}); correct `corpora` in the settings") from None
+        raise FlywheelError(
+            f"{path}: no Parquet file ({error}); correct --dedup-against or the setting `corpora`"
+        ) from None
 
 
 def _plain(value: Any) -> Any:
@@ -139,7 +144,8 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
-def _row(value: Any) -> tuple[tuple[Message, ...], tuple[Tool, ...]] | None:
+def conversation_of(value: Any) -> tuple[tuple[Message, ...], tuple[Tool, ...]] | None:
+    """Messages and tools of a row; None for a row of no known shape."""
     if not isinstance(value, dict):
         return None
     tools = tools_of(value.get("tools") or value.get("tool_defs"))
