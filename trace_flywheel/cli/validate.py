@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +15,19 @@ def validate(
         bool, typer.Option("--require-tool-calls", help="Fail where a row calls no tool, or there is no row.")
     ] = False,
     expected_rows: Annotated[int | None, typer.Option("--expected-rows", help="Fail on another number.")] = None,
+    source_jobs: Annotated[
+        list[Path] | None, typer.Option("--source-jobs", help="BenchFlow jobs that the rows came from: their health.")
+    ] = None,
+    source_canonical_selection: Annotated[
+        Path | None,
+        typer.Option("--source-canonical-selection", help="Count its trials, and look at them instead of all."),
+    ] = None,
+    task_manifest: Annotated[
+        Path | None, typer.Option("--task-manifest", help="A JSON object with a list `tasks`: count them.")
+    ] = None,
+    require_llm_trajectory: Annotated[
+        bool, typer.Option("--require-llm-trajectory", help="Fail where a source trial has no whole capture.")
+    ] = False,
 ) -> None:
     from trace_flywheel.flow.validate import FileCheck
     from trace_flywheel.trainers.registry import layouts
@@ -33,7 +46,37 @@ def validate(
         faults += 1
         text = f"not all trainer rows contain tool calls: {check.rows_with_calls} / {check.rows}"
         print(f"{file}: {text}", file=sys.stderr)
+    told, damaged = _sources(source_jobs, source_canonical_selection, task_manifest)
+    if require_llm_trajectory and damaged:
+        faults += 1
+        listed = [*damaged, "source jobs contain missing/malformed llm_trajectory.jsonl"]
+        print("\n".join(listed), file=sys.stderr)
+    elif require_llm_trajectory and "source_health" not in told:
+        print("--require-llm-trajectory: no --source-jobs, so no capture was looked at", file=sys.stderr)
     if faults:
         raise typer.Exit(1)
     answer = {"format": format, "ok": True, "rows": check.rows, "rows_with_tool_calls": check.rows_with_calls}
-    print(json.dumps(answer, sort_keys=True))
+    print(json.dumps({**answer, **told}, sort_keys=True))
+
+
+def _sources(jobs: list[Path] | None, selection: Path | None, tasks: Path | None) -> tuple[dict[str, Any], list[str]]:
+    """What is told of the sources, under BenchFlow's names, and the trials without a whole capture."""
+    told: dict[str, Any] = {}
+    damaged: list[str] = []
+    if selection is not None:
+        from trace_flywheel.flow.convert_selection import selected_trials
+
+        selected = list(selected_trials(selection))
+        told["canonical_selected_rows"] = len(selected)
+        jobs = selected if jobs is not None else None
+    if jobs is not None:
+        from trace_flywheel.flow.source_health import source_health
+        from trace_flywheel.settings import load_settings
+
+        health = source_health(jobs, int(load_settings().ingest.max_line_mb * 1e6))
+        told["source_health"], damaged = health.counts(), health.damaged
+    if tasks is not None:
+        from trace_flywheel.flow.source_health import task_manifest_rows
+
+        told["task_manifest_rows"] = task_manifest_rows(tasks)
+    return told, damaged
