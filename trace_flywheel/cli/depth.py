@@ -9,7 +9,7 @@ import typer
 
 from trace_flywheel.cli.options import AsJson, program
 
-depth = typer.Typer(no_args_is_help=True, add_completion=False)
+depth = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
 Rows = Annotated[Path, typer.Argument(metavar="FILE", help="JSONL rows with messages, or with a prompt.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The file to write; replaced only when it is complete.")]

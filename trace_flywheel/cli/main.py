@@ -46,7 +46,16 @@ class LazyGroup(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+        line = COMMANDS.get(cmd_name)
+        # A short help is wrapped, where the first line of a help is cut.
+        return TyperCommand(cmd_name, short_help=line) if line else None
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """The group's own, with an answer for when it is not given: typer would import pydantic to make one of none."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False
+        return option
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -59,7 +68,7 @@ def load(name: str) -> Any:
     if isinstance(found, typer.Typer):
         found.info.help = COMMANDS[name]
         return typer.main.get_command(found)
-    one = typer.Typer(add_completion=False)
+    one = typer.Typer(add_completion=False, rich_markup_mode=None)
     one.command(name, help=COMMANDS[name])(found)
     return typer.main.get_command(one)
 
@@ -81,7 +90,11 @@ def print_version(value: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(cls=LazyGroup, no_args_is_help=True, add_completion=False)
+WIDE = {"max_content_width": 120}
+app = typer.Typer(
+    cls=LazyGroup, no_args_is_help=True, add_completion=False, rich_markup_mode=None, context_settings=WIDE
+)
+"""Help is plain text: rich takes longer to import than the rest of it together."""
 
 
 @app.callback()
