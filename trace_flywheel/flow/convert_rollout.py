@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from trace_flywheel.flow.convert_roles import role_keys
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.trainers.candidates import SUCCESS, Choice, candidates
@@ -110,7 +111,7 @@ def outcome_of(rollout: Rollout, layout: Layout, rules: Rules, base: str) -> Out
         return outcome
     for candidate in candidates(rollout, rules.choice):
         row = layout.candidate_row(rollout, candidate, base)
-        row |= _thread_keys(candidate)
+        row |= role_keys(rollout, candidate, rules.choice.subagents)
         if rules.vectors and rollout.reward_vector is not None:
             row["reward_vector"] = rollout.reward_vector
         row |= {key: value for key, value in _kept_keys(rollout).items() if key not in row}
@@ -186,15 +187,6 @@ def refusal_of(rollout: Rollout, rules: Rules) -> Refusal | None:
             return Refusal(CONVERT, "provider_error", {"text": f"all {failed} model call(s) failed"})
         return Refusal(CONVERT, "no_trajectory", {"text": "no model call was recorded"})
     return None
-
-
-def _thread_keys(candidate: Candidate) -> Row:
-    if candidate.purpose != "subagent":
-        return {}
-    keys: Row = {"agent_role": "subagent"}
-    if candidate.spawned_by:
-        keys["parent_tool_call_id"] = candidate.spawned_by
-    return keys
 
 
 def _kept_keys(rollout: Rollout) -> Row:
