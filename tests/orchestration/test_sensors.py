@@ -2,12 +2,15 @@
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.events import EngineEventData
 
 from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.watch import watch
@@ -18,6 +21,20 @@ from trace_flywheel.settings import Settings, load_settings
 
 LATER = 3600.0
 """Seconds after now at which every folder is quiet."""
+
+
+def start_run(instance: dg.DagsterInstance, pid: int) -> None:
+    """A started ingest run in the hands of this process."""
+    run = instance.create_run_for_job(
+        dg.job(name="busy")(lambda: None), status=dg.DagsterRunStatus.STARTED, tags={STAGE: "ingest"}
+    )
+    instance.report_engine_event("Executing steps in process", run, EngineEventData.in_process(pid))
+
+
+def dead_pid() -> int:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return child.pid
 
 
 @pytest.fixture
@@ -93,9 +110,7 @@ def test_new_folders_become_partitions_and_runs(tick, settings: Settings, instan
 def test_what_is_in_flight_is_not_asked_for_twice(tick, settings: Settings, instance: dg.DagsterInstance) -> None:
     write_run(settings, "a")
     tick()
-    instance.create_run_for_job(
-        dg.job(name="busy")(lambda: None), status=dg.DagsterRunStatus.STARTED, tags={STAGE: "ingest"}
-    )
+    start_run(instance, os.getpid())
     assert isinstance(tick(), dg.SkipReason)
 
 
@@ -103,7 +118,13 @@ def test_a_lost_run_is_asked_for_again_and_given_up_in_the_end(tick, settings: S
     write_run(settings, "a")
     attempts = [tick().run_requests[0].run_key.rsplit("#")[-1] for _ in range(ATTEMPTS)]
     assert attempts == ["1", "2", "3"]
-    assert isinstance(tick(), dg.SkipReason)
+    given_up = tick()
+    assert "1 lost 3 times (evals/runs/a): `flywheel refresh` reads them" in str(given_up.skip_message)
+    tick()
+    (named,) = Lake(settings.home).quarantines()
+    assert (named.run_id, named.attempts) == ("evals/runs/a", 1), "the check and doctor name it; a refresh may read it"
+    read_all(settings)
+    assert Lake(settings.home).quarantines() == ()
     write_run(settings, "a", "A changed folder gets new tries.")
     assert keys(tick()) == ["evals/runs/a"]
 
@@ -144,6 +165,84 @@ def test_a_deleted_folder_is_named_and_its_data_stay(tick, settings: Settings) -
     skipped = tick()
     assert "folder is away (evals/runs/a)" in str(skipped.skip_message)
     assert Lake(settings.home).sidecar("rollout_index", "evals/runs/a") is not None
+
+
+def test_a_lost_run_holds_nothing_back(tick, settings: Settings, instance: dg.DagsterInstance) -> None:
+    write_run(settings, "a")
+    tick()
+    start_run(instance, dead_pid())
+    assert keys(tick()) == ["evals/runs/a"]
+    assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.FAILURE]
+
+
+def test_a_refresh_does_not_wait_for_a_lost_run(instance: dg.DagsterInstance, settings: Settings) -> None:
+    write_run(settings, "a")
+    read_all(settings)
+    start_run(instance, dead_pid())
+    assert isinstance(ask_refresh(instance, settings)[0], dg.RunRequest)
+
+
+def goldens_of(settings: Settings, path: Path, text: str) -> Settings:
+    path.write_text(json.dumps({"task_id": "g", "prompt": text, "answer": "x"}) + "\n")
+    return settings.model_copy(update={"goldens": settings.goldens.model_copy(update={"paths": (path,)})})
+
+
+def test_states_that_come_back_are_asked_for_each_time(
+    instance: dg.DagsterInstance, settings: Settings, tmp_path: Path
+) -> None:
+    """Goldens B, C, B, C over one folder: Dagster passes over a run key that it has seen."""
+    write_run(settings, "a")
+    cursor, asked = None, []
+    for turn in range(10):
+        now_is = goldens_of(settings, tmp_path / f"g{turn % 2}.jsonl", f"Golden number {turn % 2} of the set")
+        context = dg.build_sensor_context(instance=instance, cursor=cursor)
+        result = ingest_tick(context, now_is, time.time() + LATER)
+        assert keys(result) == ["evals/runs/a"], turn
+        cursor = result.cursor
+        asked += [request.run_key for request in result.run_requests]
+        read_all(now_is)
+    assert len(set(asked)) == 10
+    assert all(key.endswith("#1") for key in asked)
+
+
+def test_a_state_of_the_lake_that_comes_back_is_published_each_time(
+    instance: dg.DagsterInstance, settings: Settings
+) -> None:
+    write_run(settings, "a")
+    read_all(settings)
+    cursor, asked = None, []
+    for turn in range(10):
+        now_is = settings.model_copy(update={"seed": turn % 2})
+        request, cursor = ask_refresh(instance, now_is, cursor)
+        assert isinstance(request, dg.RunRequest), turn
+        asked.append(request.run_key)
+    assert len(set(asked)) == 10
+
+
+def test_one_missing_root_does_not_stop_the_others(
+    instance: dg.DagsterInstance, settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "more" / "eval").mkdir(parents=True)
+    (tmp_path / "more" / "eval" / "goldens.jsonl").write_text(
+        json.dumps({"task_id": "g", "prompt": "Of the other root", "answer": "x"}) + "\n"
+    )
+    both = settings.model_copy(update={"roots": (*settings.roots, tmp_path / "more")})
+    write_run(settings.model_copy(update={"roots": (tmp_path / "more",)}), "theirs")
+    write_run(both, "old")
+    read_all(both)
+    (tmp_path / "more").rename(tmp_path / "away")
+    write_run(both, "new")
+    context = dg.build_sensor_context(instance=instance)
+    result = ingest_tick(context, both, time.time() + LATER)
+    assert keys(result) == ["evals/runs/new"], "what is not changed is not read again for goldens that are away"
+    ingest(
+        watch(both, Lake(both.home), strict=False).todo, Lake(both.home), both, watch(settings, Lake(both.home)).inputs
+    )
+    skipped = ingest_tick(dg.build_sensor_context(instance=instance), both, time.time() + LATER)
+    assert f"missing roots: {tmp_path / 'more'}" in str(skipped.skip_message)
+    refused, _ = ask_refresh(instance, both)
+    assert isinstance(refused, dg.SkipReason), "nothing is published without the goldens of a root"
+    assert str(tmp_path / "more") in str(refused.skip_message)
 
 
 def test_a_missing_root_is_a_reason_to_skip_not_an_error(instance: dg.DagsterInstance, settings: Settings) -> None:
@@ -203,7 +302,5 @@ def test_one_refresh_once_the_lake_has_come_to_rest(instance: dg.DagsterInstance
 def test_no_refresh_while_ingest_runs(instance: dg.DagsterInstance, settings: Settings) -> None:
     write_run(settings, "a")
     read_all(settings)
-    instance.create_run_for_job(
-        dg.job(name="busy")(lambda: None), status=dg.DagsterRunStatus.STARTED, tags={STAGE: "ingest"}
-    )
+    start_run(instance, os.getpid())
     assert isinstance(ask_refresh(instance, settings)[0], dg.SkipReason)

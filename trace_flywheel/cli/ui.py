@@ -27,9 +27,12 @@ def ui(
     settings = settings_of(home, config)
     if _answers(port):
         raise FlywheelError(f"port {port} is in use on {ADDRESS}; give another with --port")
-    from trace_flywheel.orchestration.instance import served_home
+    from trace_flywheel.orchestration.instance import instance, served_home
+    from trace_flywheel.orchestration.lost import end_lost_runs
 
     folder = served_home(settings.home)
+    if lost := end_lost_runs(instance(settings.home)):
+        print(f"{len(lost)} runs whose process is gone are marked as failed", file=sys.stderr)
     environment = {
         **os.environ,
         "DAGSTER_HOME": str(folder),

@@ -227,13 +227,30 @@ def rollout_index(
 
 def wanted_digest(step: str, run_id: str, lake: Lake, settings: Settings, inputs: SideInputs, fingerprint: str) -> str:
     """Digest of all that a run's partition of this step depends on."""
+    before = lake.sidecar(BEFORE[step], run_id) if step in BEFORE else None
+    return _digest(step, before.content_digest if before else None, run_id, lake, settings, inputs, fingerprint)
+
+
+def state_digest(run: Run, lake: Lake, settings: Settings, inputs: SideInputs, fingerprint: str) -> str:
+    """Digest of all that a run's partitions are made from, whatever of them is made already."""
+    return content_id([_digest(step, None, run.run_id, lake, settings, inputs, fingerprint) for step in STEPS])
+
+
+def _digest(
+    step: str,
+    content: str | None,
+    run_id: str,
+    lake: Lake,
+    settings: Settings,
+    inputs: SideInputs,
+    fingerprint: str,
+) -> str:
+    """`content`: digest of what the step before made."""
     if step == GRADED:
         options = msgspec.to_builtins(read_options(settings))
         made_from = [FORMAT, CODE[step], fingerprint, options, settings.lake.keep_raw]
         purged = sorted(purged_of(lake, run_id))
         return content_id([*made_from, purged] if purged else made_from)
-    before = lake.sidecar(BEFORE[step], run_id)
-    content = before.content_digest if before else None
     if step == REDACTED:
         corrections = [msgspec.to_builtins(c) for _, c in sorted(inputs.corrections_of(run_id).items())]
         return content_id([FORMAT, CODE[step], content, policy_of(settings).digest(), corrections])

@@ -6,10 +6,11 @@ keeps what was read from it.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
-from trace_flywheel.flow.ingest import pending
+from trace_flywheel.flow.ingest import Pending, pending
 from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.inputs import SideInputs, side_inputs
 from trace_flywheel.flow.policy import policy_of
@@ -19,7 +20,7 @@ from trace_flywheel.records.errors import UsageError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.redaction.redact import Redactor, redactor
 from trace_flywheel.settings import Settings
-from trace_flywheel.sources.discover import Discovery, discover, newest_change
+from trace_flywheel.sources.discover import Discovery, discover, fingerprint, newest_change
 from trace_flywheel.sources.reader import Run
 
 
@@ -35,22 +36,33 @@ class Watch(msgspec.Struct, frozen=True):
     problems: tuple[Drop, ...]
     """What looked like a run and is none, and lines of golden and correction files that could not be used."""
     inputs: SideInputs
+    missing: tuple[Path, ...] = ()
+    """Roots that are not there; always empty where they are an error."""
 
 
-def watch(settings: Settings, lake: Lake, now: float | None = None) -> Watch:
+def watch(settings: Settings, lake: Lake, now: float | None = None, strict: bool = True) -> Watch:
     """Look below the roots in force. With `now` (Unix seconds), unfinished and just changed folders wait.
 
-    Raises `FlywheelError` when there is no root, `UsageError` when one is missing or unreadable.
+    Where not `strict`, one missing root does not stop the others: only folders that are new or changed themselves are
+    to do then, because with the root's goldens away all others would seem to have other side inputs. Publication never
+    looks like this. Raises `UsageError` when there is no root, `FlywheelError` when one, or without `strict` every one,
+    is missing or unreadable.
     """
     roots = roots_in_force(settings)
     if not roots:
         raise UsageError("no roots: give `--root DIR`, or set `roots` in flywheel.toml")
+    there = tuple(root for root in roots if root.exists())
+    missing = () if strict or not there else tuple(root for root in roots if root not in there)
     rules = redactor(policy_of(settings))
-    seen = without_secret_names(discover(roots), rules)
+    seen = without_secret_names(discover(there if missing else roots), rules)
     inputs = side_inputs(seen.runs, settings)
     waiting = () if now is None else tuple(r for r in seen.runs if _moves(r, settings.ingest.quiet_seconds, now))
     ready: Sequence[Run] = [r for r in seen.runs if r not in waiting]
     state = pending(ready, lake, settings, inputs)
+    if missing:
+        todo = tuple(r for r in state.todo if _folder_changed(r, lake))
+        unchanged = tuple(r for r in ready if r in state.unchanged or (r in state.todo and r not in todo))
+        state = Pending(todo, unchanged, state.given_up)
     gone = {s.run_id for s in lake.sidecars(INDEX)} - {r.run_id for r in seen.runs}
     return Watch(
         found=seen.runs,
@@ -61,7 +73,13 @@ def watch(settings: Settings, lake: Lake, now: float | None = None) -> Watch:
         gone=tuple(sorted(gone)),
         problems=(*seen.problems, *map(rules.safe, inputs.problems)),
         inputs=inputs,
+        missing=missing,
     )
+
+
+def _folder_changed(run: Run, lake: Lake) -> bool:
+    indexed = lake.sidecar(INDEX, run.run_id)
+    return indexed is None or indexed.source_fingerprint != fingerprint(run)
 
 
 def without_secret_names(found: Discovery, rules: Redactor) -> Discovery:

@@ -11,6 +11,7 @@ import dagster as dg
 from trace_flywheel.orchestration.definitions import build
 from trace_flywheel.orchestration.instance import instance
 from trace_flywheel.orchestration.jobs import ingest_job, refresh_job
+from trace_flywheel.orchestration.lost import end_lost_runs
 from trace_flywheel.orchestration.partitions import runs
 from trace_flywheel.orchestration.sensors import range_tags, stretches
 from trace_flywheel.records.errors import FlywheelError
@@ -36,6 +37,7 @@ class Headless:
         self._home = settings.home
         self._definitions = build(settings, Pinned(settings))
         self._instance = instance(settings.home)
+        end_lost_runs(self._instance)
 
     def ingest(self, keys: Sequence[str]) -> None:
         """Register and materialise the partitions of these runs."""

@@ -32,7 +32,7 @@ def _materialize(
     lake = Lake(tree.home)
     asset = context.asset_key.path[-1]
     keys: Sequence[str] = context.partition_keys
-    seen = watch(tree, lake)
+    seen = watch(tree, lake, strict=False)
     wanted = set(keys)
     chosen = [run for run in seen.found if run.run_id in wanted]
     before = {key: lake.sidecar(asset, key) for key in keys}

@@ -49,6 +49,14 @@ concurrency:
       - key: flywheel/stage
         value: publish
         limit: 1
+# Ends runs that never start or never stop. A started run whose process is gone is ended by sensors, `flywheel refresh`
+# and `flywheel ui`: the default launcher cannot look at its workers.
+run_monitoring:
+  enabled: true
+  start_timeout_seconds: 180
+  cancel_timeout_seconds: 180
+  max_resume_run_attempts: 0
+  poll_interval_seconds: 60
 sensors:
   use_threads: true
   num_workers: 2

@@ -1,20 +1,24 @@
 """Two sensors: one asks for job folders to be ingested, one for a refresh when what was ingested has settled.
 
 The lake says what is done, so a lost or failed run is seen again. A cursor holds only what is in flight: asked for and
-not done. Run keys carry the fingerprint and the attempt, because Dagster remembers a key for ever.
+not done, with the digest of all that it would be made from and the number of requests. Dagster remembers a run key for
+ever and passes over one that it knows; states come back (settings tried and taken back), so a key also names its tick.
 """
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 import dagster as dg
 
 from trace_flywheel.flow.datasets import freshness
+from trace_flywheel.flow.ingest import state_digest
 from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.watch import Watch, side_inputs_now, watch
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration.jobs import STAGE, ingest_job, refresh_job
+from trace_flywheel.orchestration.lost import end_lost_runs
 from trace_flywheel.orchestration.partitions import runs
 from trace_flywheel.orchestration.resources import SettingsResource
 from trace_flywheel.records.errors import FlywheelError
@@ -35,6 +39,8 @@ ACTIVE = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
+DIGITS = 16
+"""Hexadecimal digits of a state's digest in cursors and run keys."""
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
@@ -58,6 +64,8 @@ def range_tags(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _running(instance: dg.DagsterInstance, stage: str) -> bool:
+    """Whether a run of this stage is under way. Lost ones are ended first, or they would be for ever."""
+    end_lost_runs(instance)
     return bool(instance.get_run_records(dg.RunsFilter(statuses=ACTIVE, tags={STAGE: stage}), limit=1))
 
 
@@ -71,8 +79,16 @@ def _observed(run: Run) -> dg.AssetObservation:
     )
 
 
-def _said(seen: Watch, flight: int) -> str:
-    text = f"{len(seen.unchanged)} unchanged, {len(seen.waiting)} still being written, {flight} in flight"
+def _tick_id(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
+
+
+def _said(seen: Watch, flight: int, lost: Sequence[str]) -> str:
+    text = f"{len(seen.unchanged)} unchanged, {len(seen.waiting)} still being written, {flight - len(lost)} in flight"
+    if lost:
+        text += f", {len(lost)} lost {ATTEMPTS} times ({lost[0]}): `flywheel refresh` reads them"
+    if seen.missing:
+        text += f", missing roots: {', '.join(map(str, seen.missing))}"
     if seen.given_up:
         text += f", {len(seen.given_up)} given up ({seen.given_up[0].run_id})"
     if seen.problems:
@@ -84,33 +100,39 @@ def _said(seen: Watch, flight: int) -> str:
 
 def ingest_tick(context: dg.SensorEvaluationContext, settings: Settings, now: float) -> dg.SensorResult | dg.SkipReason:
     """One look at the roots. Asks for each finished, settled folder that the lake does not hold in this state."""
+    lake = Lake(settings.home)
     try:
-        seen = watch(settings, Lake(settings.home), now)
+        seen = watch(settings, lake, now, strict=False)
     except FlywheelError as error:
         return dg.SkipReason(str(error))
     before: dict[str, tuple[str, int]] = {k: (f, n) for k, (f, n) in json.loads(context.cursor or "{}").items()}
     busy = _running(context.instance, "ingest")
     asked: dict[str, Run] = {}
     flight: dict[str, tuple[str, int]] = {}
+    lost: list[str] = []
     for run in seen.todo:
-        key, now_is = run.run_id, fingerprint(run)
+        key, folder = run.run_id, fingerprint(run)
+        now_is = state_digest(run, lake, settings, seen.inputs, folder)[:DIGITS]
         last, attempts = before.get(key, ("", 0))
         if last != now_is:
             attempts = 0
         elif busy or attempts >= ATTEMPTS:
             flight[key] = (last, attempts)
+            if attempts >= ATTEMPTS and not busy:
+                lost.append(key)
+                _quarantine(lake, key, folder)
             continue
         asked[key] = run
         flight[key] = (now_is, attempts + 1)
     if not asked:
-        return _skip(context, flight, _said(seen, len(flight)))
+        return _skip(context, flight, _said(seen, len(flight), lost))
     known = context.instance.get_dynamic_partitions(runs.name or "")
     new = [key for key in asked if key not in set(known)]
     groups = [[key] for key in asked] if len(asked) <= SINGLE_RUNS else _bulk(stretches([*known, *new], set(asked)))
     chosen = {key for group in groups for key in group}
     flight = {key: value for key, value in flight.items() if key not in asked or key in chosen}
     return dg.SensorResult(
-        run_requests=[_request(group, flight) for group in groups],
+        run_requests=[_request(group, flight, now) for group in groups],
         dynamic_partitions_requests=[runs.build_add_request([k for k in new if k in chosen])] if new else [],
         asset_events=[_observed(asked[key]) for key in asked] if len(asked) <= SINGLE_RUNS else [],
         cursor=json.dumps(flight, sort_keys=True),
@@ -127,12 +149,20 @@ def _bulk(found: list[list[str]]) -> list[list[str]]:
     return groups
 
 
-def _request(keys: Sequence[str], flight: dict[str, tuple[str, int]]) -> dg.RunRequest:
-    state_of_folder, attempt = flight[keys[0]]
-    run_key = f"{keys[0]}@{state_of_folder[:16]}#{attempt}"
+def _quarantine(lake: Lake, key: str, folder: str) -> None:
+    """Have the check and `flywheel doctor` name a folder that was given up. Once: it may still be read by hand."""
+    known = lake.quarantined(key)
+    if known is None or known.source_fingerprint != folder:
+        lake.quarantine(key, f"{ATTEMPTS} runs that were to read it came to no end", folder)
+
+
+def _request(keys: Sequence[str], flight: Mapping[str, tuple[str, int]], now: float) -> dg.RunRequest:
+    made_from, attempt = flight[keys[0]]
+    more = f"+{len(keys) - 1}" if len(keys) > 1 else ""
+    run_key = f"{keys[0]}{more}@{made_from}@{_tick_id(now)}#{attempt}"
     if len(keys) == 1:
         return dg.RunRequest(run_key=run_key, partition_key=keys[0])
-    return dg.RunRequest(run_key=f"{run_key}+{len(keys) - 1}", tags=range_tags(keys))
+    return dg.RunRequest(run_key=run_key, tags=range_tags(keys))
 
 
 def _skip(
@@ -159,15 +189,17 @@ def refresh_tick(context: dg.SensorEvaluationContext, settings: Settings, now: f
     except FlywheelError as error:
         return dg.SkipReason(str(error))
     if not out_of_date:
+        context.update_cursor(json.dumps(["", 0]))
         return dg.SkipReason("Published datasets are up to date.")
+    digest = digest[:DIGITS]
     before, attempts = json.loads(context.cursor or '["", 0]')
     attempt = attempts + 1 if before == digest else 1
     if attempt > ATTEMPTS:
         return dg.SkipReason(
-            f"A refresh of this state failed {ATTEMPTS} times; mend it and launch refresh_job by hand."
+            f"A refresh of this state failed {ATTEMPTS} times; mend it, then run `flywheel refresh` or refresh_job."
         )
     context.update_cursor(json.dumps([digest, attempt]))
-    return dg.RunRequest(run_key=f"refresh:{digest[:16]}#{attempt}")
+    return dg.RunRequest(run_key=f"refresh@{digest}@{_tick_id(now)}#{attempt}")
 
 
 _HOW = " Off until `automation.start = true` or the switch on this page."
