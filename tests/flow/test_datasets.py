@@ -57,6 +57,20 @@ def test_a_row_names_its_run_trace_grader_and_source(flow: MakeFlow) -> None:
     assert pair.rejected_run_id == "data/runs/r1"
 
 
+def test_a_row_too_large_for_a_layout_is_left_out_of_that_layout_alone(
+    flow: MakeFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trace_flywheel.flow.publish.MAX_LAYOUT_BYTES", 4_000)
+    turns = [{"role": role, "content": sentence(n)} for n in range(40) for role in ("user", "assistant")]
+    made = flow({"r1": [trace("a-0", "a", 1.0, 1) | {"messages": turns}, trace("b-0", "b", 1.0, 2)]}).run()
+    sft = made["sft_dataset"]
+    version = find_version(sft.path.parents[2], "sft_dataset")
+    of_a = next(p.row_id for p in provenance(version) if p.task_id == "a")
+    assert (sft.rows, len(list(lines(version))), len(list(lines(version, "trl-sft")))) == (2, 2, 1)
+    assert version.manifest["facts"]["left_out"]["trl-sft"] == [of_a]
+    assert "1 rows are not in layout trl-sft" in (sft.path / "README.md").read_text("utf-8")
+
+
 def test_a_second_pass_publishes_nothing(flow: MakeFlow) -> None:
     one = flow({"r1": group("a", (1.0, 0.9, 0.2, 0.0), 1)}, goldens=[{"task_id": "z"}])
     first = one.run()

@@ -258,9 +258,11 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         fates = fates_table(mixed_fates(before, chosen, written, late, settings.mix.target))
         kinds = dict(sorted(done.kinds.items()))
         facts = {**source.facts, "kinds": kinds, "mix": chosen.report.as_dict(), "classifier": model.info}
-        facts |= {"golden_files": curation.inputs.golden_files}
+        facts |= {"golden_files": curation.inputs.golden_files, "left_out": done.left_out}
         facts |= redaction_facts(name, curation.runs, done, settings)
-        manifest = manifest_of(curation.runs, curation.inputs, settings, "sft", digest, CODE, done, facts)
+        manifest = manifest_of(
+            curation.runs, curation.inputs, settings, "sft", digest, CODE, done, facts, done.warnings
+        )
         hashed = hashed_settings(settings, chosen_recipe, layouts)
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
     return published_as(made)
@@ -295,8 +297,8 @@ def _dataset(curation: Curation, kind: curate.Kind, recipe: str | None) -> Made:
         done = write_rows(draft, rows_of(lake, curated, settings), finisher, settings)
         fates = fates_table(curate.fates(curated, done.row_ids, done.late))
         shown = {"kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
-        facts = {**curated.facts, **index.joined, **shown}
-        warnings = (*index.warnings, *curated.warnings)
+        facts = {**curated.facts, **index.joined, **shown, "left_out": done.left_out}
+        warnings = (*index.warnings, *curated.warnings, *done.warnings)
         facts |= {"golden_files": curation.inputs.golden_files, "warnings": list(warnings)}
         facts |= redaction_facts(name, index.runs, done, settings)
         manifest = manifest_of(index.runs, curation.inputs, settings, kind, digest, CODE, done, facts, warnings)

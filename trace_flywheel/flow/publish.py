@@ -34,6 +34,9 @@ from trace_flywheel.trainers.registry import layout
 Row = SftRow | PreferencePair | KtoRow | RlRow | PromptRow
 MAX_FAULTS = 3
 """Faults of a refused row that its fate repeats."""
+MAX_LAYOUT_BYTES = 64_000_000
+"""Of one row in one layout. A layout that repeats the prompt for every turn grows with the square of the turns: 3,000
+turns of 250 bytes are 0.75 MB as a conversation and 1.1 GB as one line a turn."""
 
 
 def texts(lake: Lake, index: Index, rows: np.ndarray) -> Iterator[tuple[int, Rollout]]:
@@ -93,18 +96,27 @@ class Finisher:
 
     def __init__(self, layouts: Sequence[Layout], redactor: Redactor, holdout: Holdout) -> None:
         self._layouts, self._redactor, self._holdout = layouts, redactor, holdout
+        self.left_out: dict[str, list[str]] = {}
+        """By layout the rows that would be larger than `MAX_LAYOUT_BYTES` in it; the canonical data hold them."""
 
     def lines(self, row: Row) -> dict[str, list[bytes]] | Drop:
         made: dict[str, list[bytes]] = {}
         for one in self._layouts:
-            rows = list(written(one, row))
-            faults = [fault for w in rows for fault in one.validate(w)]
-            if faults:
-                return _refused(row, "layout_refused", {"layout": one.NAME, "faults": faults[:MAX_FAULTS]})
-            for w in rows:
+            lines: list[bytes] = []
+            size = 0
+            for w in written(one, row):
+                line = orjson.dumps(w)
+                size += len(line)
+                if size > MAX_LAYOUT_BYTES and one.NAME != CANONICAL:
+                    self.left_out.setdefault(one.NAME, []).append(row.row_id)
+                    lines.clear()
+                    break
+                if faults := list(one.validate(w)):
+                    return _refused(row, "layout_refused", {"layout": one.NAME, "faults": faults[:MAX_FAULTS]})
                 if found := self._redactor.scan(w):
                     return _refused(row, "finding_after_layout", {"layout": one.NAME, "rules": found})
-            made[one.NAME] = [orjson.dumps(w) for w in rows]
+                lines.append(line)
+            made[one.NAME] = lines
         for messages in _conversations(row):
             if hit := self._holdout.hits(messages):
                 return _refused(row, "golden_after_layout", hit)
@@ -122,13 +134,24 @@ class Published(msgspec.Struct):
     """Assistant turns of SFT rows that are learned or would be but for a placeholder in them."""
     turns_masked: int = 0
     """Those with a placeholder that are not learned."""
+    left_out: dict[str, list[str]] = {}
+    """By layout the ids of rows that are too large in it."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the card must know about the layouts."""
+        limit = MAX_LAYOUT_BYTES // 1_000_000
+        return tuple(
+            f"{len(ids)} rows are not in layout {name}: each would be more than {limit} MB there."
+            for name, ids in sorted(self.left_out.items())
+        )
 
 
 def write_rows(
     draft: Draft, rows: Iterable[tuple[tuple[int, ...], Row]], finisher: Finisher, settings: Settings
 ) -> Published:
     """Finish every row and add it to the draft. The same content twice is one row: two tasks may hold one pair."""
-    done = Published()
+    done = Published(left_out=finisher.left_out)
     first: dict[str, Provenance] = {}
     for sources, row in rows:
         lines = _again(row, first[row.row_id]) if row.row_id in first else finisher.lines(row)
