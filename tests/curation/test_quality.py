@@ -7,7 +7,7 @@ from tests.curation.index_frames import everyone, fates, index_frame
 from trace_flywheel.curation.masking import supervised
 from trace_flywheel.curation.quality import quality, quality_drops
 from trace_flywheel.records.message import Message, ToolCall
-from trace_flywheel.records.rollout import Correction, Rollout, Source
+from trace_flywheel.records.rollout import Correction, Rollout, RolloutError, Source
 
 USER = Message(role="user", content="Go on")
 
@@ -83,6 +83,40 @@ def test_a_corrected_rollout_is_complete():
     cut = rollout(USER, said("a"), is_truncated=True, correction=Correction("good"))
     assert reason(supervised(cut)) is None
     assert reason(cut) == "truncated"
+
+
+def test_a_rollout_that_its_own_error_ended_is_no_row_but_may_be_an_rl_rollout():
+    late = rollout(USER, said("a"), reward=1.0, error=RolloutError("AgentTimeoutError"))
+    drop = quality(supervised(late))
+    assert (drop.stage, drop.reason, drop.evidence) == ("quality", "truncated", {"error": "AgentTimeoutError"})
+    assert reason(late) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"correction": Correction("good")},
+        {"step_verdicts": ("pass",)},
+        {"error": RolloutError("sandbox_setup", by="infrastructure")},
+    ],
+)
+def test_an_error_is_no_fault_where_the_ending_is_not_the_agents(fields):
+    late = rollout(USER, said("a"), **{"error": RolloutError("timeout"), **fields})
+    assert reason(supervised(late)) is None
+
+
+@pytest.mark.parametrize("before", [[], ["system"]])
+def test_an_answer_to_nothing_has_no_prompt(before):
+    told = rollout(*(Message(role, "x") for role in before), said("a"), USER, said("b"))
+    for view in (told, supervised(told)):
+        drop = quality(view)
+        assert (drop.reason, drop.evidence) == ("no_prompt", {"before_the_answer": before})
+
+
+def test_only_rl_may_begin_with_the_assistant():
+    frame = index_frame({"trace_id": "a", "pair_quality_reason": "no_prompt"})
+    assert fates(frame, quality_drops(frame, everyone(frame), "pair")) == {"a": "quality/no_prompt"}
+    assert quality_drops(frame, everyone(frame), "rl").empty
 
 
 def test_a_row_with_every_step_masked_has_nothing_to_train_on():

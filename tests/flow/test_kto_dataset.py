@@ -47,11 +47,13 @@ def test_one_label_alone_gives_no_rows_and_says_so(flow: MakeFlow) -> None:
     assert (made.rows, set(reasons(made).values())) == (0, {"no_contrast"})
 
 
-def test_what_cannot_be_a_bad_example_is_none(flow: MakeFlow) -> None:
+def test_what_cannot_be_an_example_is_none(flow: MakeFlow) -> None:
     error = {"category": "timeout", "by": "agent"}
-    mine = [trace("late", "b", 0.0, 9, error=error), trace("same", "a", 1.0, 1), trace("none", "c", None, 30, "x")]
+    won = trace("won", "b", 1.0, 19, error=error)
+    mine = [won, trace("late", "b", 0.0, 9, error=error), trace("same", "a", 1.0, 1), trace("none", "c", None, 30, "x")]
     made = flow({"r": [*group("a", (1.0, 0.9, 0.2, 0.0), 1), *mine]}).run()["kto_dataset"]
     found = reasons(made)
+    assert found["won"] == "errored_or_truncated", "nor is it a good one"
     assert (found["late"], found["same"], found["none"]) == ("errored_or_truncated", "exact_duplicate", "no_verdict")
 
 

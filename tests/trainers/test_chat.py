@@ -50,6 +50,12 @@ def test_empty_tool_output_is_kept():
     assert one(Message("tool", "", tool_call_id="c")) == {"role": "tool", "tool_call_id": "c", "content": ""}
 
 
+@pytest.mark.parametrize("role", ["tool", "user", "system"])
+@pytest.mark.parametrize("absent", [None, ""])
+def test_only_an_assistants_content_may_be_missing(role, absent):
+    assert one(Message(role, None), absent=absent)["content"] == ""
+
+
 def test_text_parts_are_joined_in_order_and_others_are_never_cut():
     text = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     image = [*text, {"type": "image_url", "image_url": {"url": "data:"}}]

@@ -5,6 +5,7 @@ a preference pair or an RL row is made of; masks do not matter there.
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -23,17 +24,21 @@ def quality(view: Rollout | SupervisedRollout) -> Drop | None:
     """The drop of stage `quality`, or None where there is nothing to object to."""
     row = isinstance(view, SupervisedRollout)
     rollout = view.rollout if isinstance(view, SupervisedRollout) else view
-    # A corrected rollout ends with the human's answer: the model's being cut off no longer matters.
-    cut_off = rollout.is_truncated and not (isinstance(view, SupervisedRollout) and view.kind == "correction")
+    # A corrected rollout ends with the human's answer: how the model's own attempt ended no longer matters.
+    corrected = isinstance(view, SupervisedRollout) and view.kind == "correction"
     found: tuple[str, dict[str, Any]] | None = None
-    if cut_off:
+    if rollout.is_truncated and not corrected:
         found = "truncated", {"stop_reason": rollout.stop_reason}
+    elif row and not corrected and (error := _own_failure(rollout)) is not None:
+        found = "truncated", {"error": error}
     elif (blank := _empty_answer(view.messages)) is not None:
         found = "empty_answer", blank
     elif (unpaired := _unpaired(view.messages)) is not None:
         found = "unpaired_calls", unpaired
     elif row and not any(m.role == "assistant" and m.train_on is not False for m in view.messages):
         found = "nothing_to_train_on", {"assistant_turns": sum(m.role == "assistant" for m in view.messages)}
+    elif (roles := _before_the_answer(view.messages)).count("user") == 0:
+        found = "no_prompt", {"before_the_answer": roles}
     if found is None:
         return None
     return Drop(
@@ -44,6 +49,21 @@ def quality(view: Rollout | SupervisedRollout) -> Drop | None:
         trace_id=rollout.trace_id,
         task_id=rollout.task_id,
     )
+
+
+def _own_failure(rollout: Rollout) -> str | None:
+    """Category of the agent's own error that ended the rollout: whatever its reward, its ending is no model answer.
+
+    Where every step was judged by itself, the good ones stay worth learning.
+    """
+    if rollout.error is None or rollout.error.by != "agent" or rollout.step_verdicts is not None:
+        return None
+    return rollout.error.category
+
+
+def _before_the_answer(messages: Sequence[Message]) -> list[str]:
+    """Roles of the messages before the first assistant turn."""
+    return list(takewhile(lambda role: role != "assistant", (m.role for m in messages)))
 
 
 def _empty_answer(messages: Sequence[Message]) -> dict[str, Any] | None:
@@ -83,10 +103,16 @@ def _unpaired(messages: Sequence[Message]) -> dict[str, Any] | None:
 
 
 def quality_drops(frame: pd.DataFrame, alive: np.ndarray, kind: Kind) -> pd.DataFrame:
-    """The index's verdicts as drops: the row view for `sft`, the recorded view for `pair` and `rl`."""
+    """The index's verdicts as drops: the row view for `sft`, the recorded view for `pair` and `rl`.
+
+    An RL row has no prompt apart from its messages, so it may begin with the assistant.
+    """
     if kind == "sft":
         rows = np.flatnonzero(alive & frame["quality_reason"].notna().to_numpy())
         evidence = [orjson.loads(e) if isinstance(e, str) else {} for e in frame["quality_evidence"].iloc[rows]]
         return drops(Stage.QUALITY, rows, frame["quality_reason"].iloc[rows].tolist(), evidence)
-    rows = np.flatnonzero(alive & frame["pair_quality_reason"].notna().to_numpy())
+    faulty = frame["pair_quality_reason"].notna().to_numpy()
+    if kind == "rl":
+        faulty = faulty & (frame["pair_quality_reason"] != "no_prompt").to_numpy()
+    rows = np.flatnonzero(alive & faulty)
     return drops(Stage.QUALITY, rows, frame["pair_quality_reason"].iloc[rows].tolist(), [{}] * len(rows))

@@ -224,7 +224,9 @@ def kto(index: Index, common: Attempts, holdout: Holdout, settings: Settings) ->
     funnel.take(dedup.exact_duplicates(frame.assign(exact_hash=frame["content_hash"]), funnel.alive, rank))
     funnel.take(_all_of(funnel.alive & used, "used_in_pair", {}))
     passing = (frame["verdict"] == "pass").to_numpy(dtype=bool)
-    funnel.take(_all_of(funnel.alive & ~passing & unfit(frame), "errored_or_truncated", {}))
+    rows = np.flatnonzero(funnel.alive & unfit(frame))
+    ended = [{"error": error} if isinstance(error, str) else {} for error in frame["error_category"].iloc[rows]]
+    funnel.take(drops(Stage.PAIRS, rows, "errored_or_truncated", ended))
     funnel.take(_crossing(funnel, index, settings))
     labels = {"passing": int((funnel.alive & passing).sum()), "failing": int((funnel.alive & ~passing).sum())}
     if not all(labels.values()):
@@ -265,7 +267,7 @@ def prompts(index: Index, common: Attempts, holdout: Holdout, settings: Settings
     funnel = _entered(index, common)
     funnel.take(convertible(frame, funnel.alive, "rl", settings.grading.ungraded))
     warnings = _hold_out(funnel, index, holdout)
-    funnel.take(quality_drops(frame, funnel.alive, "rl"))
+    funnel.take(quality_drops(frame, funnel.alive, "pair"))
     rates = pass_rates(frame, common.members)
     flat = (rates["passes"] == 0) | (rates["passes"] == rates["n"])
     rows = np.flatnonzero(flat.to_numpy(dtype=bool) & funnel.alive)

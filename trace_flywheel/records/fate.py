@@ -62,6 +62,7 @@ REASONS: dict[Stage, tuple[str, ...]] = {
         "unpaired_calls",
         "too_long",
         "nothing_to_train_on",
+        "no_prompt",
         "mask_mismatch",
     ),
     Stage.EXACT_DUPLICATE: ("exact_duplicate", "corpus_exact_duplicate"),

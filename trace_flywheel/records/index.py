@@ -11,7 +11,7 @@ import msgspec
 
 from trace_flywheel.records.rollout import ErrorBy, Verdict
 
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 PERMUTATIONS = 128
 """128 permutations: standard error of the Jaccard estimate 1/sqrt(128) = 0.088; exact verification decides."""
 

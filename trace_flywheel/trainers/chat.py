@@ -28,8 +28,8 @@ def chat_messages(
     reasoning: bool = False,
     late_system: Literal["user", "system"] = "user",
 ) -> list[ChatMessage]:
-    """Chat objects in order. `absent` is what stands for missing content; a system turn after the first message gets
-    the role `late_system`, because most chat templates refuse it anywhere else."""
+    """Chat objects in order. `absent` stands for an assistant's missing content, `""` for that of the others; a system
+    turn after the first message gets the role `late_system`, because most chat templates refuse it anywhere else."""
     chat = []
     for position, message in enumerate(messages):
         role = late_system if message.role == "system" and position else message.role
@@ -46,7 +46,8 @@ def _chat_message(
     if message.name is not None:
         row["name"] = message.name
     content = text_of(message.content) if has_only_text(message.content) else message.content
-    row["content"] = content or absent
+    # Chat templates render the text of every other turn; only an assistant's may be missing.
+    row["content"] = content or (absent if message.role == "assistant" else "")
     if reasoning and message.reasoning:
         row["reasoning_content"] = message.reasoning
     if message.tool_calls:

@@ -1,4 +1,5 @@
-"""messages: the canonical layout. Roles, reasoning, masks and content parts stay as they are; absent content is null.
+"""messages: the canonical layout. Roles, reasoning, masks and content parts stay as they are; an assistant's absent
+content is null, that of others empty.
 
 Arguments are the recorded text, so that a table of rows has one type in that column. RL rows keep token ids and
 logprobs too. Provenance lies beside the rows (`provenance.parquet`), joined by `row_id`.
