@@ -43,7 +43,7 @@ def test_scalars_are_those_of_the_rollout() -> None:
     assert (found.part, found.position, found.roles) == (3, 7, "suata")
     assert (found.verdict, found.reward, found.reward_low, found.reward_high) == ("pass", 1.0, 0.0, 1.0)
     assert (found.error_category, found.error_by) == ("timeout", "agent")
-    assert (found.quality_reason, found.pair_quality_reason, found.golden_hits) == (None, None, None)
+    assert (found.quality_reason, found.pair_quality_reason, found.golden_hits) == ("truncated", None, None)
     assert found.exact_hash == exact_hash(ROLLOUT.messages, ROLLOUT.tools)
 
 
