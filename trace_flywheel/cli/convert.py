@@ -63,6 +63,17 @@ def convert(
         list[Path] | None,
         typer.Option("--dedup-against", help="JSONL, Parquet or dataset:NAME@VERSION whose rows are left out."),
     ] = None,
+    context_policy: Annotated[
+        Literal["full", "message-window"],
+        typer.Option("--context-policy", help="trl-sft: message-window cuts rows to --max-length tokens."),
+    ] = "full",
+    tokenizer: Annotated[
+        str | None, typer.Option("--tokenizer", help="Folder or model whose chat template counts (extra `tokenizer`).")
+    ] = None,
+    tokenizer_revision: Annotated[
+        str | None, typer.Option("--tokenizer-revision", help="Of the model that --tokenizer names.")
+    ] = None,
+    max_length: Annotated[int | None, typer.Option("--max-length", min=1, help="Most tokens of a row.")] = None,
     compat: Annotated[
         Literal["benchflow"] | None, typer.Option("--compat", help="BenchFlow's window and helper calls.")
     ] = None,
@@ -98,6 +109,7 @@ def convert(
     if min_reward is not None and not math.isfinite(min_reward):
         raise typer.BadParameter("must be a finite number", param_hint="--min-reward")
     by = group_keys(group_by)
+    window = _window(format, context_policy, tokenizer, tokenizer_revision, max_length)
     if compat is not None:
         context, include_helpers = _compat(format, row_mode, context, include_helpers)
     target = _layout(format)
@@ -177,6 +189,7 @@ def convert(
         ),
         eps=settings.groups.eps,
         policy_version=policy_version,
+        window=window,
         existing=tuple(dedup_against or ()),
         home=settings.home,
         near=settings.dedup.threshold,
@@ -195,6 +208,20 @@ def convert(
     if manifest is not None:
         write_manifest(manifest, tally, request)
         tell(f"Stats: {manifest}")
+
+
+def _window(format: str, policy: str, tokenizer: str | None, revision: str | None, max_length: int | None) -> Any:
+    given = {"--tokenizer": tokenizer, "--tokenizer-revision": revision, "--max-length": max_length}
+    if policy == "full":
+        _refuse({option: value is not None for option, value in given.items()}, "--context-policy full")
+        return None
+    if format != "trl-sft":
+        raise typer.BadParameter("message-window is of --format trl-sft", param_hint="--context-policy")
+    if tokenizer is None or max_length is None:
+        raise typer.BadParameter("message-window needs --tokenizer and --max-length", param_hint="--context-policy")
+    from trace_flywheel.trainers.message_window import Window
+
+    return Window(tokenizer, max_length, revision)
 
 
 def _compat(format: str, row_mode: str, context: Any, helpers: bool) -> tuple[Any, bool]:

@@ -47,6 +47,7 @@ from trace_flywheel.sources.goldens import goldens_above
 from trace_flywheel.sources.jsonl import read_lines
 from trace_flywheel.sources.reader import ReadOptions, Run, dropped
 from trace_flywheel.trainers.layout import Layout
+from trace_flywheel.trainers.message_window import check_window
 from trace_flywheel.trainers.registry import layout
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
     request does not allow, and with `strict` for the first rollout that cannot be read.
     """
     check_output(request)
+    if request.window is not None:
+        check_window(request.window)
     files = tuple(path for path in request.paths if path.suffix == ".jsonl" and path.is_file() and not is_job(path))
     if files and (request.group_advantage or request.selection):
         raise FlywheelError(f"{files[0]}: rows of a file have no groups and no selection; give job folders")
@@ -91,7 +94,7 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
     wants_calls = choice.row_mode == "exchange" or choice.helpers or choice.subagents
     job = Job(
         request.format,
-        Rules(choice, request.min_reward, request.group_advantage is not None, request.reward_vector),
+        Rules(choice, request.min_reward, request.group_advantage is not None, request.reward_vector, request.window),
         request.pii,
         msgspec.structs.replace(request.options, exchanges=wants_calls),
         _goldens(request, plan.runs),

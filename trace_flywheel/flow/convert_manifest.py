@@ -140,6 +140,7 @@ def settings_of(request: Request) -> dict[str, Any]:
         "redaction": request.pii.pii if isinstance(request.pii, Policy) else request.pii,
         "pass_reward": request.options.pass_reward,
         "policy_version": request.policy_version,
+        "window": None if request.window is None else msgspec.to_builtins(request.window),
     }
 
 

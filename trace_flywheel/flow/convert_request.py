@@ -9,6 +9,7 @@ from trace_flywheel.records.normalisation import Normalisation
 from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.sources.reader import ReadOptions
 from trace_flywheel.trainers.candidates import Choice
+from trace_flywheel.trainers.message_window import Window
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -36,6 +37,8 @@ class Request(msgspec.Struct, frozen=True):
     """Share of a golden statement's n-grams from which a rollout is held out."""
     options: ReadOptions = ReadOptions()
     eps: float = 1e-4
+    window: Window | None = None
+    """trl-sft: the tokens that a row may have, and who counts them."""
     policy_version: str | None = None
     """Of rollouts whose source names none."""
     existing: tuple[Path, ...] = ()

@@ -15,6 +15,7 @@ from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.trainers.candidates import SUCCESS, Choice, candidates
 from trace_flywheel.trainers.layout import Candidate, Layout, Row
+from trace_flywheel.trainers.message_window import Window, WindowError, windowed
 
 GROUP_KEYS = ("task", "agent", "model", "job", "task_digest", "policy_version")
 DEFAULT_BY = ("task", "agent", "model", "job")
@@ -35,6 +36,8 @@ class Rules(msgspec.Struct, frozen=True):
     """Rows carry advantages: a scored rollout that ended with an error keeps its rows."""
     vectors: bool = False
     """Rows carry the parts of their reward."""
+    window: Window | None = None
+    """trl-sft rows are cut to it."""
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -115,6 +118,13 @@ def outcome_of(rollout: Rollout, layout: Layout, rules: Rules, base: str) -> Out
         if rules.vectors and rollout.reward_vector is not None:
             row["reward_vector"] = rollout.reward_vector
         row |= {key: value for key, value in _kept_keys(rollout).items() if key not in row}
+        if rules.window is not None:
+            try:
+                row = windowed(row, rules.window)
+            except WindowError as error:
+                text = {"text": str(error)}
+                outcome.refused.append(Refusal(CONVERT, "no_window", text, candidate.exchange_index))
+                continue
         faults = list(layout.validate(row))
         if faults:
             outcome.refused.append(_refusal_of_row(candidate, faults))
