@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.flow.conftest import Flow, group, write_runs
 from trace_flywheel.cli.main import main
+from trace_flywheel.lake.dataset import find_version
 
 
 def findings(capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, str]]:
@@ -47,3 +49,20 @@ def test_lines_for_people_say_what_to_do(tmp_path: Path, capsys: pytest.CaptureF
     for line in capsys.readouterr().out.splitlines():
         assert line.startswith(("ok ", "off ", "bad "))
         assert line.startswith("ok ") or ";" in line
+
+
+def test_a_version_that_was_changed_by_hand_is_named_and_not_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "home"
+    Flow(write_runs(tmp_path / "data", {"r": group("a", (1.0, 0.0), 1)}), home).run()
+    version = find_version(home, "sft_dataset")
+    data = version.path / "data-00000.jsonl"
+    data.write_bytes(data.read_bytes().replace(b"Do a.", b"Do b."))
+    assert main(["doctor", "--home", str(home), "--json"]) == 1
+    found = findings(capsys)["datasets"]
+    assert found["found"] == f"differ from their manifest: sft_dataset@{version.version} data-00000.jsonl"
+    out = tmp_path / "out"
+    assert main(["export", "sft_dataset", "--format", "trl-sft", "--out", str(out), "--home", str(home)]) != 0
+    assert f"{data}: differs from its manifest" in capsys.readouterr().err
+    assert not out.exists()

@@ -1,5 +1,6 @@
 """The mix is made of rows that were published, and every rollout that lost its last row is told why."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,8 @@ def test_the_mix_is_a_part_of_the_published_rows(flow: MakeFlow) -> None:
     assert made["balanced_mix"].ledger.entered == 15
     assert made["balanced_mix"].ledger.kept == len(mixed)
     assert made["balanced_mix"].facts["mix"]["total"] == len(mixed)
+    tasks = {json.loads(line)["task_id"] for line in mixed}
+    assert set(made["balanced_mix"].facts["thresholds"]) == tasks, "no threshold of a row that is not there"
 
 
 def test_the_mix_needs_its_sft_set(flow: MakeFlow) -> None:

@@ -174,3 +174,14 @@ def test_fates_have_one_order(tmp_path: Path) -> None:
     rows = [fate("b"), fate("a", "x"), fate("a")]
     assert fates_table(rows) == fates_table(rows[::-1])
     assert isinstance(fates_table(rows), pa.Table)
+
+
+def test_a_file_that_is_not_as_its_manifest_says_is_named(tmp_path: Path) -> None:
+    version = publish(tmp_path, ["a", "b"])
+    assert dataset.altered(version) is None
+    other = version.path / "layouts" / "prime-sft" / "data-00000.jsonl"
+    other.chmod(0o644)
+    other.write_bytes(b"{}\n")
+    assert dataset.altered(version) == "layouts/prime-sft/data-00000.jsonl"
+    (version.path / "data-00000.jsonl").unlink()
+    assert dataset.altered(version) == "data-00000.jsonl"

@@ -141,9 +141,14 @@ def _lake(home: Path) -> Finding:
 
 
 def _datasets(home: Path) -> Finding:
-    from trace_flywheel.lake.dataset import find_version, names
+    from trace_flywheel.lake.dataset import altered, find_version, names
 
     found = [find_version(home, name) for name in names(home)]
+    # Only the newest versions: reading every version of a large home would take minutes.
+    changed = [f"{v.name}@{v.version} {file}" for v in found if (file := altered(v)) is not None]
+    if changed:
+        mend = f"remove the versions' folders and run `{program()} refresh`"
+        return Finding("bad", "datasets", f"differ from their manifest: {', '.join(changed)}", mend)
     listed = ", ".join(f"{v.name}@{v.version} {v.rows} rows" for v in found)
     return (
         Finding("ok", "datasets", listed) if found else Finding("off", "datasets", "none", f"run `{program()} refresh`")

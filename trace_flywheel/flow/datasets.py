@@ -257,7 +257,15 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         before = dataset.fates(version).to_pylist()
         fates = fates_table(mixed_fates(before, chosen, written, late, settings.mix.target))
         kinds = dict(sorted(done.kinds.items()))
-        facts = {**source.facts, "kinds": kinds, "mix": chosen.report.as_dict(), "classifier": model.info}
+        tasks = {p.task_id for p in wanted if p.row_id in written}
+        thresholds = {t: at for t, at in source.facts["thresholds"].items() if t in tasks}
+        facts = {
+            **source.facts,
+            "thresholds": thresholds,
+            "kinds": kinds,
+            "mix": chosen.report.as_dict(),
+            "classifier": model.info,
+        }
         facts |= {"golden_files": curation.inputs.golden_files, "left_out": done.left_out}
         facts |= redaction_facts(name, curation.runs, done, settings)
         manifest = manifest_of(

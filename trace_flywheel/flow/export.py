@@ -42,9 +42,13 @@ class Exported(msgspec.Struct, frozen=True):
 def export(version: Version, format: str, out: Path, redactor: Redactor, split: Split = "train") -> Exported:
     """Write one split of a version in one layout to a new folder: data, provenance of its rows, card and manifest.
 
-    Raises `FlywheelError` for an unknown layout, one that cannot hold these rows, or a folder that is not empty.
+    Raises `FlywheelError` for an unknown layout, one that cannot hold these rows, a version whose files were changed,
+    or a folder that is not empty.
     """
     one = _layout(version, format)
+    if (changed := dataset.altered(version)) is not None:
+        at = version.path / changed
+        raise FlywheelError(f"{at}: differs from its manifest; remove the version's folder and run `flywheel refresh`")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FlywheelError(f"{out}: exists already; give a new folder with --out")
     refused: dict[str, str] = {}

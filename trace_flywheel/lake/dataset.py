@@ -313,6 +313,19 @@ def lines(version: Version, layout: str = CANONICAL) -> Iterator[bytes]:
                 yield line.rstrip(b"\n")
 
 
+def altered(version: Version) -> str | None:
+    """The first file of rows that is not as the manifest says, None where all are."""
+    for file in version.manifest["files"]:
+        try:
+            with (version.path / file["path"]).open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        except FileNotFoundError:
+            digest = None
+        if digest != file["sha256"]:
+            return str(file["path"])
+    return None
+
+
 def manifest_validator() -> jsonschema_rs.Draft202012Validator:
     """The schema that every manifest is held against before it is published."""
     package = Path(str(files("trace_flywheel")))
