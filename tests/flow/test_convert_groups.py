@@ -63,6 +63,19 @@ def test_without_a_standard_deviation(three, normalisation, advantages):
     assert tally.groups[0]["normalisation"] == normalisation
 
 
+def test_a_policy_version_of_the_source_is_never_overwritten(tmp_path):
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    rows = [{"trace_id": f"t{n}", "task_id": "a", "messages": messages, "reward": n / 4} for n in range(4)]
+    rows[0]["policy_version"] = rows[1]["policy_version"] = "step-1"
+    results = tmp_path / "bench" / "runs" / "r1" / "results.json"
+    results.parent.mkdir(parents=True)
+    results.write_bytes(orjson.dumps(rows))
+    got, tally = run(tmp_path / "bench", ("task", "policy_version"), "loo", policy_version="step-2")
+    assert [r["group"]["key"]["policy_version"] for r in got] == ["step-1", "step-1", "step-2", "step-2"]
+    assert [r["advantage"] for r in got] == [-0.25, 0.25, -0.25, 0.25]
+    assert len(tally.groups) == 2
+
+
 def test_by_job_each_try_is_alone(three):
     rows, tally = run(three, by=(*BY, "job"))
     assert [r["advantage"] for r in rows] == [None, None, None]
