@@ -122,4 +122,11 @@ def test_a_conversion_by_a_real_tokenizer(tokenizer, tmp_path, benchflow_trial):
     assert row["context_window"]["messages_dropped"] > 0
     assert row["context_window"]["final_tokens"] <= 20
     assert [m["role"] for m in row["prompt"]][:2] == ["system", "user"]
+    told = row["context_window"]
+    counts = tally.manifest(request)
+    assert (counts["rows_compacted"], counts["messages_dropped"]) == (1, told["messages_dropped"])
+    assert (counts["max_original_tokens"], counts["max_final_tokens"]) == (
+        told["original_tokens"],
+        told["final_tokens"],
+    )
     assert [(d["reason"], d["rollout"][-4:]) for d in tally.drops] == [("no_window", "b__1")]

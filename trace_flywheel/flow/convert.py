@@ -90,6 +90,7 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
         plan = plan_of(tuple(path for path in request.paths if path not in files))
     target = layout(request.format)
     tally = Tally(request.format)
+    tally.windowed = request.window is not None
     choice = request.choice
     wants_calls = choice.row_mode == "exchange" or choice.helpers or choice.subagents
     job = Job(

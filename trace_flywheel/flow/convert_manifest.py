@@ -34,6 +34,9 @@ class Tally:
         self.redactions: dict[str, int] = {}
         self.sources: list[str] = []
         self.inputs: list[dict[str, Any]] = []
+        self.windowed = False
+        """Rows say in `context_window` what a message window took from them."""
+        self.window = {"rows_compacted": 0, "messages_dropped": 0, "max_original_tokens": 0, "max_final_tokens": 0}
         self.drops: list[dict[str, Any]] = []
         self.groups: list[dict[str, Any]] = []
         self.group_by: tuple[str, ...] = ()
@@ -59,6 +62,8 @@ class Tally:
             ("subagent_exchanges_seen", outcome.subagents),
         ):
             self._count(name, number)
+        for row in outcome.rows if self.windowed else ():
+            self._cut(orjson.loads(row)["context_window"])
         for rule, number in outcome.redactions.items():
             self.redactions[rule] = self.redactions.get(rule, 0) + number
         if outcome.source_path is not None:
@@ -80,6 +85,13 @@ class Tally:
         drop = {"rollout": outcome.path, "run_id": outcome.run_id, "trace_id": outcome.trace_id}
         drop["source_path"] = outcome.source_path
         self.drops.append({**drop, **msgspec.to_builtins(refusal)})
+
+    def _cut(self, told: dict[str, Any]) -> None:
+        window = self.window
+        window["rows_compacted"] += told["messages_dropped"] > 0
+        window["messages_dropped"] += told["messages_dropped"]
+        for end in ("original", "final"):
+            window[f"max_{end}_tokens"] = max(window[f"max_{end}_tokens"], told[f"{end}_tokens"])
 
     def _count(self, name: str, number: int) -> None:
         self.counts[name] = self.counts.get(name, 0) + number
@@ -103,6 +115,7 @@ class Tally:
             "skipped_no_result": self.counts.get("skipped_no_result", 0),
             "skipped_exchanges_provider_error": self.counts.get("skipped_exchanges_provider_error", 0),
             "skipped_helper_calls": self.counts.get("skipped_helper_calls", 0),
+            **(self.window if self.format == "trl-sft" else {}),
             "sources": self.sources,
             "inputs": self.inputs,
             "drops": self.drops,
