@@ -31,6 +31,7 @@ def withdraw(
         raise typer.BadParameter("--undo lets rows in again at the next refresh; it takes no --mode excise")
     from trace_flywheel.flow.watch import side_inputs_now
     from trace_flywheel.flow.withdraw import difference, excised
+    from trace_flywheel.lake.lock import writing
     from trace_flywheel.lake.store import Lake, LakeError
     from trace_flywheel.lake.withdrawn import in_force, note
     from trace_flywheel.records.grading import Withdrawal
@@ -55,9 +56,11 @@ def withdraw(
                     print(f"  {sign} and {len(rows) - SHOWN} more")
     if dry_run:
         return
-    note(lake, entry, undo)
+    with writing(settings.home):
+        note(lake, entry, undo)
+        remade = list(excised(lake, settings, inputs, entry)) if mode == "excise" else []
     if mode == "excise":
-        for made in excised(lake, settings, inputs, entry):
+        for made in remade:
             print(f"{made.name}: {made.rows} rows in {made.path}", file=sys.stderr)
     else:
         print(f"noted; `{program()} refresh` makes the datasets {'with' if undo else 'without'} it", file=sys.stderr)
