@@ -1,5 +1,6 @@
 """Preference pairs: the edge-case table row by row, fates, order independence."""
 
+import json
 import math
 
 import numpy as np
@@ -185,6 +186,11 @@ def test_pairs_stay_inside_a_context():
 def test_a_pass_and_a_fail_in_two_contexts_are_no_pair():
     rows = [*group([0.9, 0.8], [], context_hash="a"), *group([], [0.2, 0.1], context_hash="b")]
     assert reasons(*rows) == ({"pairs/prompt_mismatch"}, [])
+    _, answer = build(*rows)
+    told = [json.loads(evidence)["other_contexts"] for evidence in answer.drops["evidence"]]
+    assert sorted(map(str, told)) == sorted(
+        [str({"failing": 2, "passing": 0})] * 2 + [str({"failing": 0, "passing": 2})] * 2
+    )
 
 
 @pytest.mark.parametrize("other", [{"grader": "b"}, {"grader_version": "2"}, {"reward_low": 0.0, "reward_high": 10.0}])

@@ -86,5 +86,8 @@ def refused_groups(
         if reasons[which[group]] in {"prompt_mismatch", "no_contrast"}:
             evidence |= {"passing": int(count["pass"][group]), "failing": int(count["fail"][group])}
             evidence["errored_or_truncated"] = int(count["fail"][group] - fit[group])
+        if reasons[which[group]] == "prompt_mismatch":
+            elsewhere = (int(anywhere[0][group] - count["pass"][group]), int(anywhere[1][group] - fit[group]))
+            evidence["other_contexts"] = dict(zip(("passing", "failing"), elsewhere, strict=True))
         refusals[group] = Refusal(reasons[which[group]], evidence)
     return refusals

@@ -15,6 +15,7 @@ import pandas as pd
 
 from trace_flywheel.curation import dedup
 from trace_flywheel.curation.advantages import group_table, stale_policies
+from trace_flywheel.curation.at_fault import group_evidence
 from trace_flywheel.curation.convertible import accepted_ungraded, convertible
 from trace_flywheel.curation.decisions import COLUMNS, drops, no_drops
 from trace_flywheel.curation.difficulty import pass_rates
@@ -76,6 +77,8 @@ class Attempts:
     drops: pd.DataFrame
     members: np.ndarray
     groups: pd.DataFrame
+    unreadable: tuple[Drop, ...] = ()
+    """Attempts that their groups had to do without."""
 
 
 @dataclass(frozen=True)
@@ -102,20 +105,16 @@ def attempts(index: Index, settings: Settings, withdrawals: Sequence[Withdrawal]
     conflicting = conflicting[funnel.alive[conflicting["row"].to_numpy(dtype=np.int64)]]
     funnel.take(conflicting)
     funnel.take(same_rollout(index.frame, funnel.alive))
-    lost = pd.DataFrame(
-        [
-            {n: getattr(d, n) for n in ("task_id", "agent", "model", "job")}
-            for d in index.lost
-            if not _gone(d, withdrawals)
-        ],
-        columns=["task_id", "agent", "model", "job"],
-        dtype=object,
-    )
-    unreadable = index.frame.iloc[conflicting["row"].to_numpy(dtype=np.int64)][list(lost.columns)].astype(object)
+    names = ["run_id", "trace_id", "task_id", "agent", "model", "job"]
+    unreadable = index.frame.iloc[conflicting["row"].to_numpy(dtype=np.int64)][names].astype(object)
     unreadable = unreadable.where(unreadable.notna(), None)
-    lost = pd.concat([lost, unreadable], ignore_index=True) if len(unreadable) else lost
+    away = tuple(d for d in index.lost if not _gone(d, withdrawals)) + tuple(
+        Drop(Stage.READ, "conflicting_trace_id", **dict(zip(names, row, strict=True)))
+        for row in unreadable.itertuples(index=False)
+    )
+    lost = pd.DataFrame([{n: getattr(d, n) for n in names[2:]} for d in away], columns=names[2:], dtype=object)
     groups = group_table(index.frame, funnel.alive, settings.groups, lost)
-    return Attempts(funnel.drops, funnel.alive.copy(), groups)
+    return Attempts(funnel.drops, funnel.alive.copy(), groups, away)
 
 
 def _gone(drop: Drop, withdrawals: Sequence[Withdrawal]) -> bool:
@@ -251,7 +250,8 @@ def rl(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> 
         mixed = (reasons == "mixed_graders").to_numpy(dtype=bool)
         here = reasons.notna().to_numpy(dtype=bool) & (mixed if stage is Stage.CONVERTIBLE else ~mixed) & funnel.alive
         rows = np.flatnonzero(here)
-        evidence = [{"group_id": g} for g in common.groups["group_id"].iloc[rows].tolist()]
+        by = settings.groups.by
+        evidence = group_evidence(index.frame, common.members, common.groups, rows, common.unreadable, by)
         funnel.take(drops(stage, rows, reasons.iloc[rows].tolist(), evidence))
     funnel.take(_crossing(funnel, index, settings))
     funnel.take(stale_policies(index.frame, funnel.alive, settings.groups.max_policy_age))
