@@ -80,6 +80,17 @@ def test_a_fault_in_a_flag_or_variable_does_not_blame_the_file(monkeypatch: pyte
         load_settings()
 
 
+def test_a_fault_of_the_launchpad_does_not_blame_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "flywheel.toml").write_text("seed = 7\n[dedup]\nthreshold = 0.8\n")
+    with pytest.raises(SettingsError, match=r"^launchpad or flags: dedup\.threshold"):
+        load_settings(dedup={"threshold": 7.0})
+    with pytest.raises(SettingsError, match=r"^launchpad or flags: layouts\.0"):
+        load_settings(layouts=["nope"])
+    monkeypatch.setenv("FLYWHEEL_SEED", "many")
+    with pytest.raises(SettingsError, match=r"^environment or flags: seed"):
+        load_settings(dedup={"threshold": 0.9})
+
+
 def test_a_named_settings_file_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLYWHEEL_CONFIG", "nowhere.toml")
     with pytest.raises(SettingsError, match=r"nowhere\.toml: no such settings file"):

@@ -11,6 +11,7 @@ Only what changes bytes enters `Settings.hashed()`; workers, ports and paths nev
 import os
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -323,6 +324,20 @@ def _check_environment() -> None:
             raise SettingsError(f"environment: {name}: unknown section {section!r}; known: {', '.join(SECTIONS)}")
 
 
+def _place(file: Path | None, field: list[str], values: Mapping[str, Any]) -> str:
+    """Where the value of a field was given: the source that wins among those that give it."""
+    tree: Any = values
+    for part in field:
+        if isinstance(tree, Mapping):
+            tree = tree.get(part)
+    if tree is not None and field:
+        return "launchpad or flags"
+    named = {name.upper() for name in os.environ}
+    if file is None or any(f"{ENV}{'__'.join(field[:n])}".upper() in named for n in range(1, len(field) + 1)):
+        return "environment or flags"
+    return str(file)
+
+
 def load_settings(config: Path | None = None, **values: Any) -> Settings:
     """The settings in force. `values` (nested plain data) win over everything.
 
@@ -340,7 +355,7 @@ def load_settings(config: Path | None = None, **values: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        where = file or "environment or flags"
+        where = _place(file, [str(part) for part in first["loc"]], values)
         raise SettingsError(f"{where}: {field}: {first['msg']} (got {first.get('input')!r:.80})") from None
     finally:
         _TomlSource.file = None

@@ -9,7 +9,7 @@ import pytest
 from tests.flow.conftest import Flow, sentence, trace
 from trace_flywheel.curation.mix import target_mix
 from trace_flywheel.flow.datasets import balanced_mix, sft_dataset
-from trace_flywheel.flow.mix import Chosen, mixed_fates
+from trace_flywheel.flow.mix import Chosen, mixed_fates, told
 from trace_flywheel.lake.dataset import find_version, lines
 from trace_flywheel.lake.store import LakeError
 from trace_flywheel.records.errors import FlywheelError
@@ -58,6 +58,21 @@ def test_a_shortage_that_must_fail_says_which_class(flow: MakeFlow) -> None:
     sft_dataset(curation)
     with pytest.raises(FlywheelError, match="add rows of it, or set"):
         balanced_mix(curation)
+
+
+def test_an_empty_mix_is_told_with_the_class_that_made_it_so(flow: MakeFlow) -> None:
+    one = flow({"r1": rows({"single": 3, "multi": 2})}, mix={"target": {"single": 0.5, "comparison": 0.5}})
+    made = one.run()["balanced_mix"]
+    assert made.rows == 0
+    said = "comparison has no rows: the mix is empty; set mix.target or mix.shortage"
+    assert said in made.facts["warnings"]
+    assert f"> **Warning.** {said}" in (made.path / "README.md").read_text()
+
+
+def test_a_mix_with_rows_warns_of_nothing() -> None:
+    labels = ["single", "comparison"]
+    assert told(target_mix(labels, ["a", "b"], {"single": 1.0, "comparison": 1.0}, "shrink", 1).report) == ()
+    assert told(target_mix([], [], {"single": 1.0}, "shrink", 1).report) == (), "there was nothing to choose from"
 
 
 def test_fates_after_the_mix() -> None:

@@ -130,6 +130,25 @@ def test_the_mixs_page_shows_classes_against_the_target(refreshed: dg.ExecuteInP
     assert "| single | " in check.metadata["classes"].value
 
 
+def test_shares_of_nothing_are_missed(refreshed: dg.ExecuteInProcessResult) -> None:
+    (check,) = (
+        c
+        for c in refreshed.get_asset_check_evaluations()
+        if c.asset_key == dg.AssetKey("nine_mix") and c.check_name == "mix_on_target"
+    )
+    assert not check.passed
+    assert check.severity == dg.AssetCheckSeverity.WARN
+
+
+def test_facts_are_a_table_and_columns_are_described(refreshed: dg.ExecuteInProcessResult) -> None:
+    page = materializations(refreshed)["sft_dataset", None]
+    assert page["facts"].startswith("| fact | value |")
+    assert "{" not in page["facts"]
+    described = {c.name: c.description for c in page["dagster/column_schema"].columns}
+    assert described["row_id"]
+    assert described["messages"]
+
+
 def test_every_blocking_check_passed(refreshed: dg.ExecuteInProcessResult) -> None:
     failed = [c for c in refreshed.get_asset_check_evaluations() if not c.passed and c.blocking]
     assert failed == []
@@ -152,4 +171,6 @@ def test_a_partition_whose_folder_is_away_keeps_its_data(world: World, refreshed
         instance=world.instance, partition_key="evals/runs/never-there", run_config=QUIET
     )
     assert result.success
-    assert materializations(result)["graded_traces", "evals/runs/never-there"] == {"status": "folder is away"}
+    page = materializations(result)["graded_traces", "evals/runs/never-there"]
+    assert page["status"] == "folder is away"
+    assert page["all_runs"].splitlines()[-1].startswith("| 3 | "), "totals over all runs"

@@ -29,7 +29,7 @@ from trace_flywheel.flow.curate import Attempts, Curated
 from trace_flywheel.flow.frame import Index, agreeing, digest_of, graded, load_index
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.manifest import hashed_settings, manifest_of, recipe_settings
-from trace_flywheel.flow.mix import choose, mixed_fates
+from trace_flywheel.flow.mix import choose, mixed_fates, told
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Finisher, Row, layouts_for, rows_of, sft_row, texts, write_rows
 from trace_flywheel.flow.redaction_facts import redaction_facts
@@ -266,11 +266,11 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
             "mix": chosen.report.as_dict(),
             "classifier": model.info,
         }
+        warnings = (*done.warnings, *told(chosen.report))
         facts |= {"golden_files": curation.inputs.golden_files, "left_out": done.left_out}
+        facts |= {"warnings": [*source.facts.get("warnings", ()), *warnings]}
         facts |= redaction_facts(name, curation.runs, done, settings)
-        manifest = manifest_of(
-            curation.runs, curation.inputs, settings, "sft", digest, CODE, done, facts, done.warnings
-        )
+        manifest = manifest_of(curation.runs, curation.inputs, settings, "sft", digest, CODE, done, facts, warnings)
         hashed = hashed_settings(settings, chosen_recipe, layouts)
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
     return published_as(made)

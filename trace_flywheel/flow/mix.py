@@ -52,6 +52,13 @@ def choose(version: Version, model: DepthModel, mix: Mix, seed: int) -> Chosen:
     return Chosen(classes, frozenset(ids[i] for i in mixed.order.tolist()), mixed.report)
 
 
+def told(report: MixReport) -> tuple[str, ...]:
+    """Warnings: a mix that is empty although there are rows to choose from, and the class that made it so."""
+    if report.total or not sum(report.supply.values()):
+        return ()
+    return (f"{report.limiting} has no rows: the mix is empty; set mix.target or mix.shortage",)
+
+
 def _labelled(prompts: Mapping[str, str], model: DepthModel) -> dict[str, str]:
     return dict(zip(prompts, model.label(list(prompts.values()))[0], strict=True)) if prompts else {}
 

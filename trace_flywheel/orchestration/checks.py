@@ -110,7 +110,7 @@ def mix_on_target(name: str) -> dg.AssetChecksDefinition:
         room = max(1.0, ON_TARGET * total)
         off = [label for label, share in report["share"].items() if abs(report["kept"][label] - share * total) > room]
         return dg.AssetCheckResult(
-            passed=not off,
+            passed=total > 0 and not off,  # a share of nothing is missed
             severity=dg.AssetCheckSeverity.WARN,
             metadata={
                 "classes": table(("class", "rows to choose from", "kept", "target", "reached"), rows),

@@ -47,7 +47,10 @@ def _materialize(
     for key in sorted(wanted - set(paths)):
         context.log.warning(f"{key}: its folder is not below the roots; what was read from it before stays")
         context.add_asset_metadata({"status": "folder is away"}, partition_key=key)
-    return dg.MaterializeResult(data_version=dg.DataVersion(digest[:16]) if digest and len(keys) == 1 else None)
+    return dg.MaterializeResult(
+        metadata=metadata.of_all_runs(lake, asset),
+        data_version=dg.DataVersion(digest[:16]) if digest and len(keys) == 1 else None,
+    )
 
 
 def _asset(name: str, step: Step, deps: Sequence[str], kinds: set[str], description: str) -> dg.AssetsDefinition:

@@ -15,8 +15,11 @@ from trace_flywheel.lake.dataset import Version, lines, provenance, read_version
 from trace_flywheel.lake.ledger import Ledger
 from trace_flywheel.lake.store import Lake, Sidecar
 from trace_flywheel.orchestration import pictures
+from trace_flywheel.orchestration.columns import MEANING
 
 PREVIEW_ROWS, PREVIEW_CHARS = 3, 160
+FACTS_SHOWN = 30
+"""Entries of a nested fact that a table repeats."""
 
 Metadata = dict[str, Any]
 
@@ -46,6 +49,24 @@ def of_partition(result: StepResult, before: Sidecar | None, folder: Path) -> Me
     return shown
 
 
+def of_all_runs(lake: Lake, asset: str) -> Metadata:
+    """Totals of a per-run asset over all partitions that the lake holds."""
+    counts = [sidecar.counts for sidecar in lake.sidecars(asset)]
+    return {
+        "all_runs": table(
+            ("runs", "rollouts in", "kept", "dropped"),
+            [
+                (
+                    len(counts),
+                    sum(c.entered for c in counts),
+                    sum(c.kept for c in counts),
+                    sum(c.n_dropped for c in counts),
+                )
+            ],
+        )
+    }
+
+
 def _changed(before: Sidecar | None, after: Sidecar) -> str:
     if before is None:
         return "first time"
@@ -71,7 +92,7 @@ def of_made(lake: Lake, made: Made, rows_before: int | None) -> Metadata:
     if made.name == ADVANTAGES:
         return shown | _of_advantages(lake.table(ADVANTAGES, "advantages"))
     if made.name == CLASSIFIER:
-        return shown | {"facts": dg.MetadataValue.json(made.facts)}
+        return shown | {"facts": facts_table(made.facts)}
     return shown | _of_version(read_version(made.path), made.facts)
 
 
@@ -88,7 +109,7 @@ def _of_version(version: Version, facts: Mapping[str, Any]) -> Metadata:
     shown: Metadata = {
         "card": dg.MetadataValue.md(_without_front_matter((version.path / "README.md").read_text("utf-8"))),
         "rewards": dg.MetadataValue.md(pictures.histogram(rewards, "Rewards of the rows")),
-        "facts": dg.MetadataValue.json(dict(facts)),
+        "facts": facts_table(facts),
     }
     if "mix" in facts:
         shown["depth_mix"] = dg.MetadataValue.md(_mix_picture(facts["mix"]))
@@ -96,9 +117,26 @@ def _of_version(version: Version, facts: Mapping[str, Any]) -> Metadata:
     if first:
         shown["preview"] = table(("prompt", "answer"), [_glance(row) for row in first])
         shown["dagster/column_schema"] = dg.TableSchema(
-            columns=[dg.TableColumn(name, type(value).__name__) for name, value in first[0].items()]
+            columns=[_column(name, type(value).__name__) for name, value in first[0].items()]
         )
     return shown
+
+
+def facts_table(facts: Mapping[str, Any]) -> dg.MarkdownMetadataValue:
+    """Facts as names and values, nested names joined by dots; of a long list or mapping only its length."""
+    return table(("fact", "value"), list(_named(facts)))
+
+
+def _named(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in sorted(facts.items()):
+        if isinstance(value, Mapping | list | tuple) and len(value) > FACTS_SHOWN:
+            yield f"{prefix}{name}", f"{len(value)} entries"
+        elif isinstance(value, Mapping):
+            yield from _named(value, f"{prefix}{name}.")
+        elif isinstance(value, list | tuple):
+            yield f"{prefix}{name}", ", ".join(map(_short, value)) or "none"
+        elif value is not None:
+            yield f"{prefix}{name}", f"{value:.4g}" if isinstance(value, float) else _short(value)
 
 
 def _mix_picture(report: Mapping[str, Any]) -> str:
@@ -166,4 +204,8 @@ def reasons(counts: Mapping[str, int]) -> str:
 
 def column_schema(schema: pa.Schema) -> dg.TableSchema:
     """An Arrow schema as Dagster shows columns."""
-    return dg.TableSchema(columns=[dg.TableColumn(field.name, str(field.type)) for field in schema])
+    return dg.TableSchema(columns=[_column(field.name, str(field.type)) for field in schema])
+
+
+def _column(name: str, kind: str) -> dg.TableColumn:
+    return dg.TableColumn(name, kind, description=MEANING.get(name))
