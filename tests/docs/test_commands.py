@@ -12,7 +12,9 @@ import pytest
 
 from trace_flywheel.cli.demo import funnel
 from trace_flywheel.cli.main import COMMANDS
+from trace_flywheel.flow.datasets import NAMES
 from trace_flywheel.sample.write import write_sample
+from trace_flywheel.trainers.registry import layouts
 
 CHECKOUT = Path(__file__).parents[2]
 PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
@@ -75,6 +77,24 @@ def test_the_commands_of_a_page_run_in_their_order(page: Path, workplace: Path, 
 def test_every_command_is_shown_somewhere() -> None:
     used = {shlex.split(command)[1] for page in PAGES for command in shown(page)}
     assert set(COMMANDS) - used == set()
+
+
+def test_the_page_on_commands_shows_them_all_and_names_every_layout() -> None:
+    page = CHECKOUT / "docs" / "commands.md"
+    assert set(COMMANDS) - {shlex.split(command)[1] for command in shown(page)} == set()
+    text = page.read_text("utf-8")
+    assert [name for name in layouts() if f"`{name}`" not in text] == []
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    text = (CHECKOUT / "README.md").read_text("utf-8")
+    assert [page.name for page in PAGES[1:] if f"(docs/{page.name})" not in text] == []
+
+
+def test_every_dataset_is_explained() -> None:
+    for page in ("concepts.md", "operating.md"):
+        text = (CHECKOUT / "docs" / page).read_text("utf-8")
+        assert [name for name in NAMES.values() if name not in text] == [], page
 
 
 def test_links_and_pictures_exist() -> None:

@@ -18,7 +18,7 @@ MEANING = {
     "label": "Whether the answer is good.",
     "answer": "The answer that the run recorded as expected.",
     "verifier": "Grader and version that judge an answer.",
-    "difficulty": "Share of attempts that failed.",
+    "difficulty": "Attempts at the task, how many passed, and pass@1.",
     "tools": "Schemas of the tools that the agent had.",
     "exchange_index": "Which recorded call of the rollout the row is, counted from 0.",
     "family": "Secrets, personal data or rules of your own.",
