@@ -105,12 +105,14 @@ def test_an_error_is_no_fault_where_the_ending_is_not_the_agents(fields):
     assert reason(supervised(late)) is None
 
 
-@pytest.mark.parametrize("before", [[], ["system"]])
-def test_an_answer_to_nothing_has_no_prompt(before):
-    told = rollout(*(Message(role, "x") for role in before), said("a"), USER, said("b"))
+def test_an_answer_to_nothing_has_no_prompt():
+    told = rollout(said("a"), USER, said("b"))
     for view in (told, supervised(told)):
         drop = quality(view)
-        assert (drop.reason, drop.evidence) == ("no_prompt", {"before_the_answer": before})
+        assert (drop.reason, drop.evidence) == ("no_prompt", {"message": 0})
+    greeted = rollout(Message("system", "x"), said("a"), USER, said("b"))
+    assert quality(greeted) is None
+    assert quality(supervised(greeted)) is None
 
 
 def test_only_rl_may_begin_with_the_assistant():

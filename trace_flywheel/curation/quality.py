@@ -5,7 +5,6 @@ a preference pair or an RL row is made of; masks do not matter there.
 """
 
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -37,8 +36,8 @@ def quality(view: Rollout | SupervisedRollout) -> Drop | None:
         found = "unpaired_calls", unpaired
     elif row and not any(m.role == "assistant" and m.train_on is not False for m in view.messages):
         found = "nothing_to_train_on", {"assistant_turns": sum(m.role == "assistant" for m in view.messages)}
-    elif (roles := _before_the_answer(view.messages)).count("user") == 0:
-        found = "no_prompt", {"before_the_answer": roles}
+    elif view.messages[0].role == "assistant":
+        found = "no_prompt", {"message": 0}
     if found is None:
         return None
     return Drop(
@@ -59,11 +58,6 @@ def _own_failure(rollout: Rollout) -> str | None:
     if rollout.error is None or rollout.error.by != "agent" or rollout.step_verdicts is not None:
         return None
     return rollout.error.category
-
-
-def _before_the_answer(messages: Sequence[Message]) -> list[str]:
-    """Roles of the messages before the first assistant turn."""
-    return list(takewhile(lambda role: role != "assistant", (m.role for m in messages)))
 
 
 def _empty_answer(messages: Sequence[Message]) -> dict[str, Any] | None:
