@@ -58,6 +58,8 @@ class Grading(Section):
 class Goldens(Section):
     paths: tuple[Path, ...] = ()
     """Golden files beside those found in an eval layout (`eval/goldens.jsonl` above a run)."""
+    forget: tuple[Path, ...] = ()
+    """Golden files that hold nothing out any more. A home remembers every golden file that it ever read."""
     overlap: float = Field(0.5, gt=0, le=1)
     """Share of a golden statement's 8-token n-grams that makes a rollout a near-duplicate of it."""
 
@@ -248,7 +250,8 @@ class Settings(BaseSettings):
         tree = self.model_dump(mode="json")
         for name in ("roots", "home", "ingest", "versions", "automation", "lake", "datasets", "corpora", *INPUT_FILES):
             tree.pop(name)
-        tree["goldens"].pop("paths")
+        for name in ("paths", "forget"):
+            tree["goldens"].pop(name)
         tree["grading"].pop("verdicts")
         tree["redaction"].pop("rules")  # their content is in the rule set's digest
         return tree
@@ -265,6 +268,8 @@ SECTIONS = tuple(
     if name == "datasets" or (isinstance(field.annotation, type) and issubclass(field.annotation, Section))
 )
 """Fields that have fields."""
+SECTION_PATHS = (("goldens", "paths"), ("goldens", "forget"), ("grading", "verdicts"), ("redaction", "rules"))
+"""Fields inside sections that hold paths."""
 RECIPE_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 DEFAULT_RECIPE_NAMES = frozenset({"sft", "dpo", "kto", "rl", "balanced"})
 
@@ -287,7 +292,12 @@ class _TomlSource(PydanticBaseSettingsSource):
                 f"{self.file}: unknown setting {unknown[0]!r}; known: {', '.join(Settings.model_fields)}"
             )
         base = self.file.resolve().parent
-        for section, name in (("goldens", "paths"), ("grading", "verdicts"), ("redaction", "rules")):
+        for section, name in (
+            ("goldens", "paths"),
+            ("goldens", "forget"),
+            ("grading", "verdicts"),
+            ("redaction", "rules"),
+        ):
             if isinstance(tree.get(section), dict) and name in tree[section]:
                 tree[section][name] = _absolute(tree[section][name], base)
         for name in ("roots", "corpora", "home", *INPUT_FILES):

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,3 +83,42 @@ def test_a_collection_that_is_mostly_the_eval_set_is_told_loudly(
     assert told in capsys.readouterr().out
     half = flow({"r": [*group("z", (1.0,), 1), *group("a", (1.0,), 20)]}, [{"task_id": "z"}], at="half", name="other")
     assert not any("held out" in warning for warning in half.run()["sft_dataset"].facts["warnings"])
+
+
+def refresh(home: Path, *words: str) -> int:
+    return main(["refresh", "--home", str(home), "--json", *words])
+
+
+def dropped_for(home: Path) -> set[tuple[str, str | None]]:
+    rows = fates_of(find_version(home, "sft_dataset")).to_pylist()
+    return {(row["trace_id"], row["reason"]) for row in rows if row["stage"] == "golden"}
+
+
+def test_a_home_still_holds_out_goldens_that_are_out_of_sight(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evals = write_runs(tmp_path / "evals", {"r": [trace("held-0", "held", 1.0, 1)]}, [{"task_id": "held"}])
+    jobs = write_runs(tmp_path / "jobs", {"s": [trace("other-0", "other", 1.0, 2), trace("held-9", "held", 1.0, 3)]})
+    home = tmp_path / "home"
+    assert refresh(home, "--root", str(evals)) == 0
+    assert dropped_for(home) == {("held-0", "golden_id")}
+
+    # another root alone: the first one's goldens hold out from both
+    assert refresh(home, "--root", str(jobs)) == 0
+    both = {("held-0", "golden_id"), ("held-9", "golden_id")}
+    assert dropped_for(home) == both
+
+    # the file is deleted: its last known goldens hold out, and that is told
+    (evals / "eval" / "goldens.jsonl").unlink()
+    capsys.readouterr()
+    assert refresh(home, "--root", str(evals), "--root", str(jobs)) == 0
+    assert "goldens.jsonl" in (err := capsys.readouterr().err)
+    assert "1 goldens are still held out" in err
+    assert dropped_for(home) == both
+    assert (home / "lake" / "goldens.json").stat().st_mode & 0o777 == 0o600
+
+    # forgotten by name
+    config = tmp_path / "flywheel.toml"
+    config.write_text('[goldens]\nforget = ["evals/eval/goldens.jsonl"]\n')
+    assert refresh(home, "--root", str(evals), "--root", str(jobs), "--config", str(config)) == 0
+    assert dropped_for(home) == set()

@@ -4,7 +4,7 @@ Each is read once, in the order of its paths, and known by a digest of its conte
 skipped in silence leaks and a correction or a verdict skipped in silence is lost work.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -13,9 +13,10 @@ import msgspec
 
 from trace_flywheel.curation.holdout import fingerprint
 from trace_flywheel.flow.policy import policy_of
+from trace_flywheel.lake.goldens import KnownFile
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.errors import FlywheelError
-from trace_flywheel.records.fate import Drop
+from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import CorrectionEntry, Golden
 from trace_flywheel.records.grading import JudgeEntry, VerdictEntry
 from trace_flywheel.redaction.redact import NumberFindingError, Redactor, SecretLeftError, redactor
@@ -42,6 +43,9 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
 
     golden_faults: tuple[str, ...] = ()
     """Lines of golden files that cannot be read, as `file:line: fault`."""
+
+    known: dict[str, KnownFile] = {}
+    """Every golden file that holds out, by absolute path: what the home is to remember."""
 
     def require_goldens(self) -> None:
         """Raise `FlywheelError` while a golden cannot be read: what is skipped would be trained on."""
@@ -70,23 +74,38 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
         return {c.trace_id: c for c in ordered}
 
 
-def side_inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
-    """The goldens above all runs and of the settings, and the settings' files of corrections, verdicts and scores."""
+def side_inputs(runs: Sequence[Run], settings: Settings, before: Mapping[str, KnownFile] | None = None) -> SideInputs:
+    """The goldens above all runs and of the settings, and the settings' files of corrections, verdicts and scores.
+
+    `before` is what the home held out until now: those files count too, read again or, where they are gone, as known.
+    """
     faults: list[Drop] = []
     unread: list[str] = []
-    goldens: tuple[Golden, ...] = ()
-    for path in golden_paths(runs, settings):
-        before = len(faults)
-        goldens += _good(Golden, read_goldens(path), faults)
-        unread += [f"{path}{_place(fault)}" for fault in faults[before:]]
+    known: dict[str, KnownFile] = {}
+    # A golden passes the same redactor as the rollouts, or a redacted name would hide it from the search.
+    rules = redactor(policy_of(settings))
+    for path in golden_paths(runs, settings, before):
+        if before is not None and str(path) in before and not path.is_file():
+            known[str(path)] = before[str(path)]
+            faults.append(_gone(path, before[str(path)]))
+            continue
+        first = len(faults)
+        goldens = _good(Golden, read_goldens(path), faults)
+        unread += [f"{path}{_place(fault)}" for fault in faults[first:]]
+        if path.is_file():
+            known[str(path)] = KnownFile(fingerprint(path), tuple(_redacted(golden, rules) for golden in goldens))
     corrections = _good(CorrectionEntry, (e for p in settings.corrections for e in read_corrections(p)), faults)
     spellings = settings.grading.verdict_map
     verdicts = _good(VerdictEntry, (e for p in settings.grading.verdicts for e in read_verdicts(p, spellings)), faults)
     scores = _good(JudgeEntry, (e for p in settings.judge_scores for e in read_judge_scores(p)), faults)
-    # A golden passes the same redactor as the rollouts, or a redacted name would hide it from the search.
-    rules = redactor(policy_of(settings))
-    held = tuple(_redacted(golden, rules) for golden in goldens)
-    return SideInputs(held, corrections, tuple(faults), verdicts, scores, golden_files(runs, settings), tuple(unread))
+    held = tuple(golden for file in known.values() for golden in file.goldens)
+    files = _named(known)
+    return SideInputs(held, corrections, tuple(faults), verdicts, scores, files, tuple(unread), known)
+
+
+def _gone(path: Path, file: KnownFile) -> Drop:
+    text = f"is gone; its {len(file.goldens)} goldens are still held out; `goldens.forget` lets them go"
+    return Drop(Stage.READ, "unreadable_file", {"text": text}, path=str(path))
 
 
 def _place(fault: Drop) -> str:
@@ -94,19 +113,34 @@ def _place(fault: Drop) -> str:
     return f"{line}: {fault.reason}"
 
 
-def golden_files(runs: Sequence[Run], settings: Settings) -> dict[str, str]:
+def golden_files(
+    runs: Sequence[Run], settings: Settings, before: Mapping[str, KnownFile] | None = None
+) -> dict[str, str]:
     """The golden files in force with their fingerprints; files of one name are numbered in the order of their paths."""
-    found: dict[str, str] = {}
-    for path in golden_paths(runs, settings):
-        name = f"{path.parent.name}/{path.name}"
-        again = sum(known.partition("#")[0] == name for known in found)
+    found: dict[str, KnownFile] = {}
+    for path in golden_paths(runs, settings, before):
         if path.is_file():
-            found[f"{name}#{again + 1}" if again else name] = fingerprint(path)
+            found[str(path)] = KnownFile(fingerprint(path), ())
+        elif before is not None and str(path) in before:
+            found[str(path)] = before[str(path)]
+    return _named(found)
+
+
+def _named(known: Mapping[str, KnownFile]) -> dict[str, str]:
+    """Fingerprints by folder and name, no path of the machine."""
+    found: dict[str, str] = {}
+    for path, file in known.items():
+        name = f"{Path(path).parent.name}/{Path(path).name}"
+        again = sum(there.partition("#")[0] == name for there in found)
+        found[f"{name}#{again + 1}" if again else name] = file.fingerprint
     return found
 
 
-def golden_paths(runs: Sequence[Run], settings: Settings) -> list[Path]:
-    return sorted({*settings.goldens.paths, *(p for run in runs for p in goldens_above(run))})
+def golden_paths(runs: Sequence[Run], settings: Settings, before: Mapping[str, KnownFile] | None = None) -> list[Path]:
+    """Absolute, sorted: of the settings, above the runs, and known before; without those to forget."""
+    found = {*settings.goldens.paths, *(p for run in runs for p in goldens_above(run)), *map(Path, before or ())}
+    forgotten = {path.absolute() for path in settings.goldens.forget}
+    return sorted({path.absolute() for path in found} - forgotten)
 
 
 def _redacted(golden: Golden, redactor: Redactor) -> Golden:

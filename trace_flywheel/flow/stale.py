@@ -6,6 +6,7 @@ A version pins the fingerprints of its golden files.
 from trace_flywheel.flow.inputs import golden_files
 from trace_flywheel.flow.roots import roots_in_force
 from trace_flywheel.lake.dataset import Version
+from trace_flywheel.lake.goldens import known_goldens
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources.discover import discover
 
@@ -15,7 +16,7 @@ def golden_files_now(settings: Settings) -> dict[str, str] | None:
     roots = [root for root in roots_in_force(settings) if root.exists()]
     if not roots and not settings.goldens.paths:
         return None
-    return golden_files(discover(roots).runs, settings)
+    return golden_files(discover(roots).runs, settings, known_goldens(settings.home))
 
 
 def is_stale(version: Version, goldens: dict[str, str] | None) -> bool | None:

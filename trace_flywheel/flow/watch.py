@@ -15,6 +15,7 @@ from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.inputs import SideInputs, side_inputs
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.roots import roots_in_force
+from trace_flywheel.lake.goldens import known_goldens, remember_goldens
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import UsageError
 from trace_flywheel.records.fate import Drop, Stage
@@ -55,7 +56,7 @@ def watch(settings: Settings, lake: Lake, now: float | None = None, strict: bool
     missing = () if strict or not there else tuple(root for root in roots if root not in there)
     rules = redactor(policy_of(settings))
     seen = without_secret_names(discover(there if missing else roots), rules)
-    inputs = side_inputs(seen.runs, settings)
+    inputs = _remembered(seen.runs, settings)
     waiting = () if now is None else tuple(r for r in seen.runs if _moves(r, settings.ingest.quiet_seconds, now))
     ready: Sequence[Run] = [r for r in seen.runs if r not in waiting]
     state = pending(ready, lake, settings, inputs)
@@ -106,4 +107,11 @@ def _moves(run: Run, quiet_seconds: float, now: float) -> bool:
 
 def side_inputs_now(settings: Settings) -> SideInputs:
     """Goldens and corrections as they are now. A missing root is an error: goldens that vanish would leak."""
-    return side_inputs(discover(roots_in_force(settings)).runs, settings)
+    return _remembered(discover(roots_in_force(settings)).runs, settings)
+
+
+def _remembered(runs: Sequence[Run], settings: Settings) -> SideInputs:
+    """Side inputs with the goldens that this home knows, which it knows from now on."""
+    inputs = side_inputs(runs, settings, known_goldens(settings.home))
+    remember_goldens(settings.home, inputs.known)
+    return inputs
