@@ -194,7 +194,7 @@ def test_states_that_come_back_are_asked_for_each_time(
     write_run(settings, "a")
     cursor, asked = None, []
     for turn in range(10):
-        now_is = goldens_of(settings, tmp_path / f"g{turn % 2}.jsonl", f"Golden number {turn % 2} of the set")
+        now_is = goldens_of(settings, tmp_path / "g.jsonl", f"Golden number {turn % 2} of the set")
         context = dg.build_sensor_context(instance=instance, cursor=cursor)
         result = ingest_tick(context, now_is, time.time() + LATER)
         assert keys(result) == ["evals/runs/a"], turn
