@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from trace_flywheel.flow.convert_rollout import DEFAULT_BY, GROUP_KEYS
+from trace_flywheel.flow.conversion.rollout import DEFAULT_BY, GROUP_KEYS
 from trace_flywheel.flow.load import load, training_signal
-from trace_flywheel.flow.stream import Request, Stream
+from trace_flywheel.flow.stream.follow import Request, Stream
 from trace_flywheel.records.documents import TrainingSignal
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.normalisation import Normalisation

@@ -12,7 +12,7 @@ import pytest
 from tests.flow.token_jobs import token_trial
 from trace_flywheel.cli.main import main
 from trace_flywheel.flow import schemas
-from trace_flywheel.flow.stream import Request, Stream
+from trace_flywheel.flow.stream.follow import Request, Stream
 
 FOLDER = Path(__file__).parents[2] / "schemas"
 

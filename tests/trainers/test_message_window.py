@@ -5,8 +5,8 @@ import sys
 import orjson
 import pytest
 
-from trace_flywheel.flow.convert import convert
-from trace_flywheel.flow.convert_request import Request
+from trace_flywheel.flow.conversion.convert import convert
+from trace_flywheel.flow.conversion.request import Request
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.trainers.message_window import Window, WindowError, _tokenizer, cut, windowed
 

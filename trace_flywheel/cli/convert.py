@@ -94,9 +94,9 @@ def convert(
     ] = False,
     workers: Annotated[int, typer.Option("--workers", min=0, help="Processes; 0 means one per core.")] = 0,
 ) -> None:
-    from trace_flywheel.flow.convert import convert as convert_jobs
-    from trace_flywheel.flow.convert_manifest import write_manifest
-    from trace_flywheel.flow.convert_request import Request
+    from trace_flywheel.flow.conversion.convert import convert as convert_jobs
+    from trace_flywheel.flow.conversion.manifest import write_manifest
+    from trace_flywheel.flow.conversion.request import Request
     from trace_flywheel.flow.outputs import STDOUT, check_outputs
     from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.settings import load_settings
@@ -144,7 +144,7 @@ def convert(
     # Data alone goes to stdout.
     tell = warn if out == STDOUT else print
     if format == BRANCHES:
-        from trace_flywheel.flow import branch_tree
+        from trace_flywheel.flow.conversion import branch_tree
 
         branches = branch_tree.Request(
             tuple(jobs),
@@ -195,14 +195,14 @@ def convert(
         near=settings.dedup.threshold,
     )
     if pairs_only:
-        from trace_flywheel.flow.convert_pairs import convert_pairs
+        from trace_flywheel.flow.conversion.pairs import convert_pairs
 
         tally = convert_pairs(request, settings, workers, warn)
     else:
         tally = convert_jobs(request, workers or settings.ingest.workers, warn)
     tell(f"Converted {tally.rows} row(s) from {tally.seen} rollout(s) -> {out}")
     if group_advantage is not None:
-        from trace_flywheel.flow.convert_groups import summary_line
+        from trace_flywheel.flow.conversion.groups import summary_line
 
         tell(summary_line(tally.groups, by, group_advantage))
     if manifest is not None:

@@ -49,7 +49,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     from trace_flywheel.curation.tgfr import Options
-    from trace_flywheel.flow.depth_train import train_default, train_tgfr
+    from trace_flywheel.flow.depth.train import train_default, train_tgfr
 
     files = labelled or []
     if out.suffix == ".tgfr":
@@ -97,9 +97,9 @@ def score(
     ] = "fail",
     as_json: AsJson = False,
 ) -> None:
-    from trace_flywheel.flow.depth_rows import model_of
-    from trace_flywheel.flow.depth_score import How
-    from trace_flywheel.flow.depth_score import score as score_file
+    from trace_flywheel.flow.depth.rows import model_of
+    from trace_flywheel.flow.depth.score import How
+    from trace_flywheel.flow.depth.score import score as score_file
 
     how = How(field, turn, depth_from, min_confidence, unscorable)
     report = score_file(rows, out, model_of(model), how)
@@ -140,7 +140,7 @@ def filter_(
     seed: Annotated[int, typer.Option("--seed", help="Which rows of a class stay.")] = 42,
     as_json: AsJson = False,
 ) -> None:
-    from trace_flywheel.flow.depth_filter import DEPTH, MixOf, filter_rows
+    from trace_flywheel.flow.depth.filter import DEPTH, MixOf, filter_rows
 
     if policy == "posttrainllm" and column != DEPTH:
         raise typer.BadParameter("the original mixes by depth only", param_hint="--column")
@@ -193,8 +193,8 @@ def label(
     field: Field = "messages",
     turn: TurnOf = "last",
 ) -> None:
-    from trace_flywheel.flow.depth_rows import model_of
-    from trace_flywheel.flow.depth_score import How, to_label
+    from trace_flywheel.flow.depth.rows import model_of
+    from trace_flywheel.flow.depth.score import How, to_label
 
     written = to_label(rows, out, model_of(model), How(field, turn), count)
     print(f"wrote {written} prompts -> {out}; fill in label and give the file to `{program()} depth train`")

@@ -35,7 +35,7 @@ def settings_of(home: Path | None, config: Path | None, roots: list[Path] | None
 
 def group_keys(text: str) -> tuple[str, ...]:
     """The names of `--group-by`; wrong usage for an unknown or repeated one."""
-    from trace_flywheel.flow.convert_rollout import GROUP_KEYS
+    from trace_flywheel.flow.conversion.rollout import GROUP_KEYS
 
     keys = tuple(part.strip() for part in text.split(","))
     if len(set(keys)) != len(keys) or not set(keys) <= set(GROUP_KEYS):

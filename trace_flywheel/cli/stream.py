@@ -36,7 +36,7 @@ def stream(
 
     from trace_flywheel.cli.options import group_keys
     from trace_flywheel.flow.policy import policy_of
-    from trace_flywheel.flow.stream import Request, Stream
+    from trace_flywheel.flow.stream.follow import Request, Stream
     from trace_flywheel.settings import load_settings
     from trace_flywheel.sources.reader import ReadOptions
 

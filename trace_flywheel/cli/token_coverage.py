@@ -19,8 +19,8 @@ def token_coverage(
     import msgspec
 
     from trace_flywheel.flow.policy import policy_of
-    from trace_flywheel.flow.token_coverage import last_line, line_of
-    from trace_flywheel.flow.token_coverage import token_coverage as coverage
+    from trace_flywheel.flow.tokens.coverage import last_line, line_of
+    from trace_flywheel.flow.tokens.coverage import token_coverage as coverage
     from trace_flywheel.redaction.redact import redactor
     from trace_flywheel.settings import load_settings
     from trace_flywheel.sources.reader import ReadOptions

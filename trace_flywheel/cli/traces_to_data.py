@@ -11,8 +11,8 @@ import typer
 from trace_flywheel.cli.options import AsJson, Config, settings_of
 
 if TYPE_CHECKING:
-    from trace_flywheel.flow.atraj_report import Report
-    from trace_flywheel.flow.traces_to_data import Request
+    from trace_flywheel.flow.recordings.report import Report
+    from trace_flywheel.flow.recordings.traces_to_data import Request
 
 
 def traces_to_data(
@@ -81,11 +81,11 @@ def traces_to_data(
     signals = _signals(min_signal or [])
     if minhash_threshold is not None and not math.isfinite(minhash_threshold):
         raise typer.BadParameter("must be a finite number", param_hint="--minhash-threshold")
-    from trace_flywheel.flow.atraj_compat import Sketch
     from trace_flywheel.flow.judgments import Policy
     from trace_flywheel.flow.policy import policy_of
-    from trace_flywheel.flow.traces_to_data import Request
-    from trace_flywheel.flow.traces_to_data import traces_to_data as export_rows
+    from trace_flywheel.flow.recordings.compat import Sketch
+    from trace_flywheel.flow.recordings.traces_to_data import Request
+    from trace_flywheel.flow.recordings.traces_to_data import traces_to_data as export_rows
     from trace_flywheel.sources.reader import ReadOptions
 
     if compat is not None:

@@ -64,19 +64,19 @@ def _sources(jobs: list[Path] | None, selection: Path | None, tasks: Path | None
     told: dict[str, Any] = {}
     damaged: list[str] = []
     if selection is not None:
-        from trace_flywheel.flow.convert_selection import selected_trials
+        from trace_flywheel.flow.conversion.selection import selected_trials
 
         selected = list(selected_trials(selection))
         told["canonical_selected_rows"] = len(selected)
         jobs = selected if jobs is not None else None
     if jobs is not None:
-        from trace_flywheel.flow.source_health import source_health
+        from trace_flywheel.flow.conversion.source_health import source_health
         from trace_flywheel.settings import load_settings
 
         health = source_health(jobs, int(load_settings().ingest.max_line_mb * 1e6))
         told["source_health"], damaged = health.counts(), health.damaged
     if tasks is not None:
-        from trace_flywheel.flow.source_health import task_manifest_rows
+        from trace_flywheel.flow.conversion.source_health import task_manifest_rows
 
         told["task_manifest_rows"] = task_manifest_rows(tasks)
     return told, damaged

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from trace_flywheel.flow.convert_plan import plan_of
-from trace_flywheel.flow.convert_rollout import identity_of, outcome_of_drop, refused
+from trace_flywheel.flow.conversion.plan import plan_of
+from trace_flywheel.flow.conversion.rollout import identity_of, outcome_of_drop, refused
 from trace_flywheel.records.documents import TrainingSignal
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.normalisation import Normalisation
@@ -50,7 +50,7 @@ def training_signal(
 ) -> TrainingSignal:
     """The advantages of all rollouts below these paths, by the rules of `convert --group-advantage`."""
     # groups come with pandas
-    from trace_flywheel.flow.convert_groups import signals
+    from trace_flywheel.flow.conversion.groups import signals
 
     outcomes = []
     for one in load(paths, pii, options):

@@ -1,0 +1,267 @@
+"""Branched trials to child rows and pairs, over trees that the tests write."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from trace_flywheel.cli.main import main
+from trace_flywheel.flow.conversion.branch_tree import Request, convert_branches
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.trainers.branch_tree import LAYOUT
+
+PREFIX = [
+    {"type": "user_message", "text": "Make draft.txt."},
+    {
+        "type": "tool_call",
+        "tool_call_id": "c1",
+        "kind": "edit",
+        "raw_input": {"file_path": "/d", "content": "x"},
+        "raw_output": "created",
+    },
+    {"type": "agent_message", "text": "Made."},
+    {"type": "user_message", "text": "After the fork."},
+]
+
+
+def said(answer, asked="Make hello.txt."):
+    return [{"type": "user_message", "text": asked}, {"type": "agent_message", "text": answer}]
+
+
+def child(index, reward, label=None, **values):
+    node = f"n{index}"
+    path = f"branches/f1/children/{node}"
+    about = {"label": label or f"child {index}", "requested": None}
+    shown = {"artifacts": {"path": path}, "intervention": about, "status": "scored"}
+    return {"index": index, "node_id": node, "reward": reward, **shown, **values}
+
+
+def write_trial(folder: Path, children, observed, agent="claude", forks=None, events=PREFIX):
+    (folder / "trajectory").mkdir(parents=True)
+    (folder / "trajectory" / "acp_trajectory.jsonl").write_text("\n".join(map(json.dumps, events)))
+    (folder / "result.json").write_text(json.dumps({"task_name": "hello", "agent": agent, "model": "m"}))
+    scored = [c["reward"] for c in children if c["reward"] is not None]
+    value = sum(scored) / len(scored) if scored else None
+    fork = {"id": "f1", "parent_node": "p", "status": "completed", "value": value, "children": children}
+    nodes = [{"id": "p", "step_id": "step-2-agent_message"}, {"id": "q", "step_id": "step-1-agent_message"}]
+    tree = {"kind": "benchflow-branch-tree", "schema_version": 1, "nodes": nodes, "forks": [fork, *(forks or ())]}
+    (folder / "tree.json").write_text(json.dumps(tree))
+    for node, trajectory in observed.items():
+        target = folder / "branches" / "f1" / "children" / node
+        target.mkdir(parents=True)
+        (target / "observation.json").write_text(json.dumps({"trajectory": trajectory}))
+    return folder
+
+
+@pytest.fixture
+def trial(tmp_path):
+    children = [child(0, 1.0), child(1, 0.0), child(2, 0.5)]
+    observed = {"n0": said("Good."), "n1": said("Bad."), "n2": said("Half.", "Make hello.txt. Hint: reuse.")}
+    return write_trial(tmp_path / "job" / "hello__1", children, observed)
+
+
+def rows(path):
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
+
+
+def convert(tmp_path, **values):
+    out, pairs = tmp_path / "rows.jsonl", tmp_path / "pairs.jsonl"
+    request = Request((tmp_path / "job",), out, pairs=pairs, **values)
+    warnings = []
+    counts = convert_branches(request, warnings.append)
+    return rows(out), rows(pairs), counts, warnings
+
+
+def test_children_share_the_prefix_up_to_the_fork(trial, tmp_path):
+    children, _, counts, _ = convert(tmp_path)
+    assert [row["child"]["node_id"] for row in children] == ["n0", "n1", "n2"]
+    assert [row["advantage"] for row in children] == [0.5, -0.5, 0.0]
+    for row in children:
+        assert [m["role"] for m in row["prefix"]] == ["user", "assistant", "tool", "assistant"]
+        assert row["messages"] == row["prefix"] + row["continuation"]
+        assert row["tool_names"] == "inferred"
+        assert row["tools"][0]["function"]["name"] == "Write"
+        assert list(LAYOUT.validate(row)) == []
+    assert (counts.trials, counts.forks, counts.child_rows) == (1, 1, 3)
+
+
+def test_pairs_are_of_the_same_request(trial, tmp_path):
+    _, pairs, counts, _ = convert(tmp_path)
+    (pair,) = pairs
+    assert pair["prompt"][-1] == {"role": "user", "content": "Make hello.txt."}
+    assert [m["content"] for m in (*pair["chosen"], *pair["rejected"])] == ["Good.", "Bad."]
+    assert (pair["chosen_reward"], pair["rejected_reward"], pair["margin"]) == (1.0, 0.0, 1.0)
+    assert counts.pairs_skipped_different_request == 2
+    assert list(LAYOUT.validate(pair)) == []
+
+
+def test_or_of_any_request_with_the_users_turns_inside(trial, tmp_path):
+    _, pairs, counts, _ = convert(tmp_path, any_request=True)
+    assert [(p["chosen_label"], p["rejected_label"], p["same_request"]) for p in pairs] == [
+        ("child 0", "child 1", True),
+        ("child 0", "child 2", False),
+        ("child 2", "child 1", False),
+    ]
+    assert pairs[1]["chosen"][0]["role"] == "user"
+    assert counts.pair_rows == 3
+
+
+def test_a_nested_fork_goes_on_from_its_child(tmp_path):
+    inner = child(7, 1.0)
+    forks = [{"id": "f2", "rollout": "n0", "parent_node": "q", "value": 0.5, "children": [inner]}]
+    observed = {"n0": [*said("Good."), *said("More.")], "n1": said("Bad."), "n7": said("Deep.", "Deeper.")}
+    write_trial(tmp_path / "job" / "hello__1", [child(0, 1.0), child(1, 0.0)], observed, forks=forks)
+    nested = convert(tmp_path)[0][-1]
+    assert (nested["depth"], nested["parent_child"], nested["fork_id"]) == (2, "n0", "f2")
+    assert [m["content"] for m in nested["messages"]][-4:] == ["Make hello.txt.", "Good.", "Deeper.", "Deep."]
+
+
+def test_a_secret_of_one_child_is_gone_from_all_and_prefixes_stay_equal(tmp_path):
+    secret = "ghp_" + "d" * 36
+    events = [{"type": "user_message", "text": f"Use {secret}."}, *PREFIX[1:]]
+    observed = {"n0": said(f"I used {secret}."), "n1": said("Bad.")}
+    write_trial(tmp_path / "job" / "hello__1", [child(0, 1.0, secret), child(1, 0.0)], observed, events=events)
+    children, pairs, _, _ = convert(tmp_path)
+    assert children[0]["prefix"] == children[1]["prefix"]
+    assert children[0]["prefix"][0]["content"] == "Use [REDACTED:github_token:1]."
+    assert children[0]["child"]["label"] == "[REDACTED:github_token:1]"
+    assert secret not in json.dumps([children, pairs])
+
+
+def test_what_is_left_out_is_counted(tmp_path):
+    children = [child(0, 1.0), child(1, None), child(2, 0.0)]
+    write_trial(tmp_path / "job" / "hello__1", children, {"n0": said("Good."), "n1": said("Open.")})
+    found, _, counts, _ = convert(tmp_path, min_reward=0.5)
+    assert [row["child"]["node_id"] for row in found] == ["n0"]
+    assert (counts.unscored_children, counts.missing_observations, counts.below_min_reward) == (1, 1, 1)
+
+
+def test_an_answer_that_never_came_is_named(tmp_path):
+    write_trial(tmp_path / "job" / "hello__1", [child(0, 1.0)], {"n0": said("")[:1]})
+    found, _, counts, _ = convert(tmp_path)
+    assert found == []
+    assert counts.drops[0]["evidence"]["faults"] == ["continuation: no assistant turn to train on"]
+
+
+@pytest.mark.parametrize(("include", "expected"), [(False, []), (True, ["[oracle] solve.sh exited 0"])])
+def test_the_oracles_children_only_when_asked_for(tmp_path, include, expected):
+    acted = [{"type": "oracle", "command": "solve.sh", "return_code": 0}]
+    write_trial(tmp_path / "job" / "hello__1", [child(0, 1.0)], {"n0": acted}, agent="oracle")
+    found, _, counts, _ = convert(tmp_path, include_oracle=include)
+    assert [row["continuation"][0]["content"] for row in found] == expected
+    assert counts.skipped_oracle == (0 if include else 1)
+
+
+class TestCheckpoints:
+    def start(self, trial, source, events):
+        document = {"trial": "hello__0", "fork_id": "k", "prefix_events": events, "trial_path": str(source)}
+        (trial / "checkpoint_source.json").write_text(json.dumps(document))
+
+    def test_a_trial_begins_with_the_events_it_was_started_from(self, trial, tmp_path):
+        source = write_trial(tmp_path / "job" / "hello__0", [], {}, events=said("First.", "Begin."))
+        self.start(trial, source, 2)
+        row = convert(tmp_path)[0][0]
+        assert [m["content"] for m in row["prefix"]][:2] == ["Begin.", "First."]
+        assert row["prefix_source"] == {"trial": "hello__0", "checkpoint": "k", "events": 2}
+        assert row["prefix_complete"]
+
+    def test_but_no_file_outside_is_opened_for_it(self, trial, tmp_path):
+        source = write_trial(tmp_path / "elsewhere" / "hello__0", [], {}, events=said("First.", "Begin."))
+        self.start(trial, source, 2)
+        row = convert(tmp_path)[0][0]
+        assert row["prefix"][0]["content"] == "Make draft.txt."
+        assert row["prefix_complete"] is False
+
+    def test_nor_an_observation(self, tmp_path):
+        outside = child(0, 1.0, artifacts={"path": "../../../elsewhere"})
+        write_trial(tmp_path / "job" / "hello__1", [outside], {})
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "elsewhere" / "observation.json").write_text(json.dumps({"trajectory": said("Stolen.")}))
+        found, _, counts, _ = convert(tmp_path)
+        assert (found, counts.missing_observations) == ([], 1)
+
+
+class TestFailures:
+    def test_a_broken_tree_is_told_and_the_rest_converted(self, trial, tmp_path):
+        (tmp_path / "job" / "other").mkdir()
+        (tmp_path / "job" / "other" / "tree.json").write_text("{")
+        found, _, counts, warnings = convert(tmp_path)
+        assert len(found) == 3
+        assert counts.drops[0]["reason"] == "bad_json"
+        assert "other/tree.json: bad_json" in warnings[0]
+        with pytest.raises(FlywheelError, match=r"other/tree\.json"):
+            convert(tmp_path, strict=True)
+
+    def test_no_tree_is_an_error(self, tmp_path):
+        (tmp_path / "job").mkdir()
+        with pytest.raises(FlywheelError, match=r"no tree\.json found"):
+            convert(tmp_path)
+
+    def test_another_number_of_rows_writes_nothing(self, trial, tmp_path):
+        with pytest.raises(FlywheelError, match="row count 3 != expected 4"):
+            convert(tmp_path, expected_rows=4)
+        assert not (tmp_path / "rows.jsonl").exists()
+        assert not (tmp_path / "pairs.jsonl").exists()
+
+    def test_golden_tasks_are_held_out(self, trial, tmp_path):
+        goldens = tmp_path / "goldens.jsonl"
+        goldens.write_text(json.dumps({"task_id": "hello", "prompt": "Make hello.txt."}) + "\n")
+        found, _, counts, _ = convert(tmp_path, goldens=(goldens,))
+        assert found == []
+        assert {drop["reason"] for drop in counts.drops} == {"golden_id"}
+
+
+class TestCommand:
+    def run(self, tmp_path, *flags):
+        base = ["convert", str(tmp_path / "job"), "--out", str(tmp_path / "rows.jsonl")]
+        return main([*base, *flags])
+
+    def test_rows_pairs_and_manifest(self, trial, tmp_path, capsys):
+        flags = ["--pairs", str(tmp_path / "p.jsonl"), "--manifest", str(tmp_path / "m.json")]
+        assert self.run(tmp_path, "--format", "branch-tree", *flags) == 0
+        assert "Converted 3 row(s) from 1 fork(s)" in capsys.readouterr().out
+        manifest = json.loads((tmp_path / "m.json").read_text())
+        assert (manifest["child_rows"], manifest["pair_rows"]) == (3, 1)
+        assert main(["validate", str(tmp_path / "rows.jsonl"), "--format", "branch-tree"]) == 0
+        assert main(["validate", str(tmp_path / "p.jsonl"), "--format", "branch-tree"]) == 0
+
+    @pytest.mark.parametrize(
+        "flags",
+        [
+            ["--format", "branch-tree", "--row-mode", "exchange"],
+            ["--format", "branch-tree", "--group-advantage", "grpo"],
+            ["--format", "branch-tree", "--subagent-rows"],
+            ["--pairs", "p.jsonl"],
+            ["--format", "trl-sft", "--include-oracle"],
+        ],
+    )
+    def test_flags_of_other_formats_are_refused(self, trial, tmp_path, flags):
+        assert self.run(tmp_path, *flags) == 2
+        assert not (tmp_path / "rows.jsonl").exists()
+
+
+def test_validate_holds_siblings_to_one_prefix(trial, tmp_path, capsys):
+    children = convert(tmp_path)[0]
+    other = {"role": "user", "content": "Something else."}
+    children[1] |= {"prefix": [other], "messages": [other, *children[1]["continuation"]]}
+    file = tmp_path / "changed.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in children))
+    assert main(["validate", str(file), "--format", "branch-tree"]) == 1
+    assert capsys.readouterr().err == f"{file}:2: prefix: is not that of the fork's other children\n"
+
+
+@pytest.mark.corpus
+def test_the_repositorys_own_branch_fixture(shared_dir, tmp_path):
+    """Conformance case c30: children and pairs as derived from BenchFlow's source."""
+    import tarfile
+
+    name = "benchflow-cases/c30_branch_tree"
+    with tarfile.open(shared_dir / "conformance" / "benchflow-cases.tar.xz") as tar:
+        tar.extractall(tmp_path, [m for m in tar if m.name.startswith(f"{name}/")], filter="data")
+    case = tmp_path / name
+    out, pairs = tmp_path / "rows.jsonl", tmp_path / "pairs.jsonl"
+    convert_branches(Request((case / "input",), out, pairs=pairs, any_request=True))
+    keys = ("fork_id", "depth", "value", "advantage", "child", "tool_names", "session")
+    derived = case / "expected-derived" / "branch-tree"
+    assert [[r[k] for k in keys] for r in rows(out)] == [[r[k] for k in keys] for r in rows(derived / "children.jsonl")]
+    assert len(rows(pairs)) == 2

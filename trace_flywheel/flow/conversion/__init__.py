@@ -1,0 +1,1 @@
+"""Job folders to one trainer file: `flywheel convert`."""

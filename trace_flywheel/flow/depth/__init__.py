@@ -1,0 +1,1 @@
+"""The depth classifier at work on files: `flywheel depth`."""

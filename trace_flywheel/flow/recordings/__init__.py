@@ -1,0 +1,1 @@
+"""`.atraj` recordings to SFT rows and pairs: `flywheel traces-to-data`."""

@@ -1,0 +1,235 @@
+"""`.atraj` recordings to one JSONL file: SFT rows or preference pairs, with a report in which every row is counted.
+
+Read, redact, harvest, judge, decide per rollout, write. Rows harvested = rows lost to each later rule + rows emitted.
+A dry run does all of it but the writing; the output takes its name when it is complete, or never.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal
+
+import msgspec
+import orjson
+
+from trace_flywheel.curation.code_judges import NAMES
+from trace_flywheel.flow.atomic import replaced
+from trace_flywheel.flow.judgments import Judgment, Judgments, Policy, combined, names, passes, preview, request
+from trace_flywheel.flow.recordings.choice import chosen
+from trace_flywheel.flow.recordings.compat import Sketch, compat
+from trace_flywheel.flow.recordings.pairs import Shape, pair_row, pairs_of
+from trace_flywheel.flow.recordings.read import (
+    Counts,
+    Recordings,
+    corrections_of,
+    read_all,
+    recordings_below,
+    unreadable,
+)
+from trace_flywheel.flow.recordings.report import Report
+from trace_flywheel.flow.recordings.rows import Draft, Export, Harvest, harvest, messages_of, row_of
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.redaction.policy import Policy as RedactionPolicy
+from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.sources.reader import ReadOptions
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What `flywheel traces-to-data` was asked for."""
+
+    folder: Path
+    out: Path
+    mode: Literal["sft", "dpo"] = "sft"
+    export: Export = "answer-only"
+    task: str | None = None
+    task_filter: str | None = None
+    echo_drop: bool = True
+    threshold: float = 0.85
+    sketch: Sketch | None = None
+    """Given: the original's rows and filters (`--compat posttrainllm`)."""
+    pii: RedactionPolicy | str = "standard"
+    placeholders: Literal["mask", "keep"] = "mask"
+    dry_run: bool = False
+    judgments: Path | None = None
+    policy: Policy = Policy()
+    min_signals: dict[str, float] = msgspec.field(default_factory=dict)
+    """Least value of a code judge's signal; a rollout without that signal passes."""
+    requests: Path | None = None
+    corrections: Path | None = None
+    shape: Shape = "trl"
+    min_margin: float = 0.0
+    options: ReadOptions = ReadOptions()
+
+
+def traces_to_data(asked: Request) -> Report:
+    """Write `asked.out` (and the judge's requests) and tell what happened.
+
+    Raises `FlywheelError`, with nothing written, where there is no recording or none can be read, where the output
+    cannot be opened, and for a judgment file that is broken or, under `missing = fail`, incomplete.
+    """
+    found = recordings_below(asked.folder)
+    judgments = Judgments(asked.judgments) if asked.judgments is not None else None
+    corrections = corrections_of(asked.corrections)
+    report, counts = Report(), Counts()
+    with ExitStack() as stack:
+        outputs = [path for path in (asked.out, asked.requests) if path is not None]
+        files = [] if asked.dry_run else [stack.enter_context(replaced(path)) for path in outputs]
+        if asked.sketch is not None:
+            lines: Iterable[bytes] = _compat(asked, found, report, counts, asked.sketch)
+            requests: Iterable[bytes] = ()
+        else:
+            rollouts = read_all(found, asked.options, asked.task_filter, asked.pii, corrections, counts)
+            _check_corrections(asked, set(corrections) - {r.trace_id for r in rollouts if r.correction is not None})
+            _tell(report, found, counts)
+            if not rollouts and report.failed:
+                first = report.failed[0]
+                raise FlywheelError(
+                    f"none of the {counts.scanned} recordings can be used; the first: {first['path']}: {first['text']}"
+                )
+            harvests = [harvest(r, asked.export, asked.echo_drop, asked.placeholders) for r in rollouts]
+            report.signals = _mean_signals(harvests)
+            if asked.mode == "dpo":
+                lines, requests = _pairs(asked, harvests, judgments, report), ()
+            else:
+                lines, requests = _sft(asked, harvests, judgments, report)
+        for file, written in zip(files, (lines, requests), strict=False):
+            file.writelines(written)
+    return report
+
+
+def _tell(report: Report, found: Recordings, counts: Counts) -> None:
+    report.scanned, report.other_task, report.same_rollout = counts.scanned, counts.other_task, counts.same_rollout
+    report.failed = unreadable(counts)
+    report.packed = [unit.relative for unit in found.packed]
+    report.redactions = dict(sorted(counts.redactions.items()))
+
+
+def _check_corrections(asked: Request, unknown: set[str]) -> None:
+    if unknown and asked.task_filter is None:
+        raise FlywheelError(
+            f"{asked.corrections}: corrects {min(unknown)!r}, which is no recording below {asked.folder}"
+        )
+
+
+def _compat(asked: Request, found: Recordings, report: Report, counts: Counts, sketch: Sketch) -> list[bytes]:
+    answer = compat(
+        found, asked.options, asked.export, asked.task, asked.echo_drop, sketch, redactor(asked.pii), counts
+    )
+    _tell(report, found, counts)
+    report.harvested, report.emitted = answer.harvested, len(answer.rows)
+    report.not_harvested = {"tool_echo": answer.tool_echo} if answer.tool_echo else {}
+    report.dropped = {"exact_duplicate": answer.exact, "near_duplicate": len(answer.near)}
+    report.rollouts_dropped = [{"reason": "near_duplicate", **one} for one in answer.near]
+    return [row + b"\n" for row in answer.rows]
+
+
+class _Judged(msgspec.Struct):
+    """Judgments by (rollout, draft), and the mean score of each judged rollout."""
+
+    of: dict[tuple[int, int], list[Judgment]]
+    rollouts: dict[int, float]
+
+
+def _judged(harvests: list[Harvest], judgments: Judgments | None, policy: Policy) -> _Judged:
+    if judgments is None:
+        return _Judged({}, {})
+    of, rollouts = {}, {}
+    for i, one in enumerate(harvests):
+        source, scores = one.rollout.source.path, []
+        for k, draft in enumerate(one.drafts):
+            own = judgments.of_row(one.rollout.trace_id, source, draft.step, draft.row_hash)
+            of[i, k] = own
+            if (score := combined(own, policy)) is not None:
+                scores.append(score)
+        if scores:
+            rollouts[i] = fmean(scores)
+    return _Judged(of, rollouts)
+
+
+def _judge_report(judgments: Judgments, judged: _Judged, policy: Policy) -> dict[str, Any]:
+    found = list(judged.of.values())
+    return {
+        "rows_judged": sum(bool(own) for own in found),
+        "rows_unjudged": sum(not own for own in found),
+        "judgments_unmatched": judgments.unmatched,
+        "conflicts": judgments.conflicts,
+        "names": names(found),
+        "kept_at_threshold": preview([combined(own, policy) for own in found]),
+    }
+
+
+def _sft(
+    asked: Request, harvests: list[Harvest], judgments: Judgments | None, report: Report
+) -> tuple[list[bytes], list[bytes]]:
+    report.not_harvested = dict(sorted(sum((Counter(one.lost) for one in harvests), Counter[str]()).items()))
+    report.harvested = sum(len(one.drafts) for one in harvests)
+    judged = _judged(harvests, judgments, asked.policy)
+    lost: Counter[str] = Counter()
+    kept: list[Harvest] = []
+    for i, one in enumerate(harvests):
+        drafts = tuple(d for k, d in enumerate(one.drafts) if _stays(asked, one, judged.of.get((i, k)), lost))
+        kept.append(msgspec.structs.replace(one, drafts=drafts))
+    if judgments is not None:
+        report.judge = _judge_report(judgments, judged, asked.policy)
+        if lost["unjudged"] and asked.policy.missing == "fail":
+            raise FlywheelError(
+                f"{asked.judgments}: {lost['unjudged']} of {report.harvested} rows have no judgment; "
+                "judge them (--judge-requests), or say --judge-missing keep or drop"
+            )
+    choice = chosen(kept, judged.rollouts, asked.threshold)
+    lines, requests = [], []
+    for i, one in enumerate(kept):
+        why = choice.lost[i]
+        if why is not None:
+            lost[why["reason"]] += len(one.drafts)
+            told = {"path": one.rollout.source.path, "rollout_id": one.rollout.trace_id, "rows": len(one.drafts)}
+            report.rollouts_dropped.append({**told, **why})
+            continue
+        for k, draft in enumerate(one.drafts):
+            if (i, k) in choice.shared:
+                lost["exact_duplicate"] += 1
+                continue
+            row = row_of(one, draft, asked.export, asked.task, _score(harvests[i], draft, judged, i, asked.policy))
+            lines.append(orjson.dumps(row, option=orjson.OPT_SORT_KEYS) + b"\n")
+            if asked.requests is not None:
+                requests.append(request(draft.row_hash, messages_of(one.turns, draft.user, draft.target)))
+    report.dropped = {"exact_duplicate": 0, "near_duplicate": 0} | dict(sorted(lost.items()))
+    report.emitted = len(lines)
+    return lines, requests
+
+
+def _stays(asked: Request, one: Harvest, judgments: list[Judgment] | None, lost: Counter[str]) -> bool:
+    for name, least in asked.min_signals.items():
+        if one.signals.get(name, 1.0) < least:
+            lost[f"signal_{name}"] += 1
+            return False
+    if judgments is None:
+        return True
+    answer = passes(judgments, asked.policy)
+    if answer is None:
+        lost["unjudged"] += asked.policy.missing != "keep"
+        return asked.policy.missing == "keep"
+    lost["below_judge_threshold"] += not answer
+    return answer
+
+
+def _score(harvested: Harvest, draft: Draft, judged: _Judged, i: int, policy: Policy) -> float | None:
+    return combined(judged.of.get((i, harvested.drafts.index(draft)), []), policy)
+
+
+def _pairs(asked: Request, harvests: list[Harvest], judgments: Judgments | None, report: Report) -> list[bytes]:
+    judged = _judged(harvests, judgments, asked.policy)
+    if judgments is not None:
+        report.judge = _judge_report(judgments, judged, asked.policy)
+    answer = pairs_of(harvests, judged.rollouts, asked.min_margin)
+    report.harvested = report.emitted = len(answer.pairs)
+    report.dropped = answer.none
+    rows = [pair_row(pair, asked.shape, asked.task) for pair in answer.pairs]
+    return [orjson.dumps(row, option=orjson.OPT_SORT_KEYS) + b"\n" for row in rows]
+
+
+def _mean_signals(harvests: list[Harvest]) -> dict[str, float]:
+    values = {name: [one.signals[name] for one in harvests if name in one.signals] for name in NAMES}
+    return {name: round(fmean(found), 4) for name, found in values.items() if found}

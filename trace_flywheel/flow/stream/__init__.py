@@ -1,0 +1,1 @@
+"""One line per finished rollout while a job is being written: `flywheel stream`."""
