@@ -108,6 +108,13 @@ def test_sensors_and_schedule_are_off_until_the_setting_starts_them() -> None:
         assert all("automation.start" in (s.description or "") for s in repository.sensor_defs)
 
 
+def test_a_dataset_grows_late_only_where_the_schedule_renews_it() -> None:
+    started = build(load_settings(automation={"start": True}), SettingsResource())
+    late = {s.key.to_user_string() for s in started.resolve_all_asset_specs() if s.freshness_policy}
+    assert late == set(OVER_ALL_RUNS) - {"redaction_report"}
+    assert not any(s.freshness_policy for s in defs.resolve_all_asset_specs())
+
+
 def test_a_recipe_gives_a_family_of_its_own() -> None:
     found = deps(recipe_of("claude"))
     assert set(found) - set(deps(defs)) == {"claude_sft", "claude_dpo", "claude_mix"}

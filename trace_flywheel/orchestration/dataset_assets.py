@@ -130,8 +130,8 @@ class _Shared:
 _shared = _Shared()
 
 
-def asset_of(spec: Spec) -> dg.AssetsDefinition:
-    """The Dagster asset of a spec."""
+def asset_of(spec: Spec, freshness: dg.FreshnessPolicy | None = None) -> dg.AssetsDefinition:
+    """The Dagster asset of a spec; `freshness` says how old it may grow, where anything renews it."""
 
     @dg.asset(
         name=spec.name,
@@ -140,6 +140,7 @@ def asset_of(spec: Spec) -> dg.AssetsDefinition:
         code_version=str(datasets.CODE),
         kinds={"jsonl"} if spec.group != CURATION_GROUP else {"parquet"},
         description=spec.description,
+        freshness_policy=freshness,
     )
     def materialize(context: dg.AssetExecutionContext, settings: SettingsResource) -> dg.MaterializeResult[Any]:
         tree = settings.load()

@@ -15,7 +15,7 @@ from trace_flywheel.orchestration.ingest_assets import INGEST_ASSETS
 from trace_flywheel.orchestration.jobs import ingest_job, refresh_job
 from trace_flywheel.orchestration.redaction_asset import redaction_report
 from trace_flywheel.orchestration.resources import SettingsResource
-from trace_flywheel.orchestration.schedules import nightly_refresh
+from trace_flywheel.orchestration.schedules import NIGHTLY, nightly_refresh
 from trace_flywheel.orchestration.sensors import job_folders_sensor, refresh_sensor
 from trace_flywheel.orchestration.sources import SOURCES
 from trace_flywheel.settings import Settings, load_settings
@@ -30,8 +30,9 @@ def build(settings: Settings, resource: Any) -> dg.Definitions:
     start = settings.automation.start
     sensor_status = dg.DefaultSensorStatus.RUNNING if start else dg.DefaultSensorStatus.STOPPED
     schedule_status = dg.DefaultScheduleStatus.RUNNING if start else dg.DefaultScheduleStatus.STOPPED
+    freshness = NIGHTLY if start else None
     return dg.Definitions(
-        assets=[*SOURCES, *INGEST_ASSETS, redaction_report, *map(asset_of, made)],
+        assets=[*SOURCES, *INGEST_ASSETS, redaction_report, *(asset_of(spec, freshness) for spec in made)],
         asset_checks=[
             *INGEST_CHECKS,
             advantages_sum_to_zero,
