@@ -12,7 +12,7 @@ import pytest
 
 from trace_flywheel.cli.demo import funnel
 from trace_flywheel.cli.main import COMMANDS
-from trace_flywheel.flow.datasets import NAMES
+from trace_flywheel.flow.names import NAMES
 from trace_flywheel.sample.write import write_sample
 from trace_flywheel.trainers.registry import layouts
 

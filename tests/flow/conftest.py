@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trace_flywheel.flow import datasets, ingest
+from trace_flywheel.flow import curation, datasets, ingest, standing, tables
 from trace_flywheel.flow.inputs import side_inputs
 from trace_flywheel.flow.steps import StepResult
 from trace_flywheel.lake.store import Lake
@@ -63,14 +63,14 @@ class Flow:
         todo = ingest.pending(runs, self.lake, self.settings, inputs).todo
         return ingest.ingest(todo, self.lake, self.settings, inputs, self.workers)
 
-    def curation(self) -> datasets.Curation:
+    def curation(self) -> curation.Curation:
         runs = discover(self.settings.roots).runs
-        return datasets.Curation(self.lake, self.settings, side_inputs(runs, self.settings))
+        return curation.Curation(self.lake, self.settings, side_inputs(runs, self.settings))
 
-    def run(self) -> dict[str, datasets.Made]:
+    def run(self) -> dict[str, standing.Made]:
         self.results = self.ingest()
         curation = self.curation()
-        made = [datasets.grouped_advantages(curation), datasets.depth_classifier(curation)]
+        made = [tables.grouped_advantages(curation), tables.depth_classifier(curation)]
         made += [
             asset(curation)
             for asset in (

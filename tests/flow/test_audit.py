@@ -12,8 +12,10 @@ import pytest
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.audit import FAULTS_SHOWN, PROMISES, audit, shown
-from trace_flywheel.flow.datasets import Curation, dpo_dataset, grouped_advantages, sft_dataset
+from trace_flywheel.flow.curation import Curation
+from trace_flywheel.flow.datasets import dpo_dataset, sft_dataset
 from trace_flywheel.flow.ingest import ingest
+from trace_flywheel.flow.tables import grouped_advantages
 from trace_flywheel.flow.watch import watch
 from trace_flywheel.lake.dataset import Version, read_version
 from trace_flywheel.lake.store import Lake

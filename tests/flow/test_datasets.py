@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from tests.flow.conftest import Flow, group, sentence, trace, write_runs
 from trace_flywheel.curation.decisions import drops
 from trace_flywheel.flow import ingest
-from trace_flywheel.flow.curate import Funnel
-from trace_flywheel.flow.datasets import Made, sft_dataset
+from trace_flywheel.flow.datasets import sft_dataset
+from trace_flywheel.flow.funnel import Funnel
+from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import find_version, lines, provenance
 from trace_flywheel.lake.store import LakeError
 from trace_flywheel.records.fate import Stage

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from tests.flow.conftest import Flow, group, sentence, trace
-from trace_flywheel.flow.datasets import Made
+from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import find_version, lines, provenance
 
 MakeFlow = Callable[..., Flow]

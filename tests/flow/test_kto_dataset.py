@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.flow.conftest import Flow, group, trace, write_runs
-from trace_flywheel.flow.datasets import Made
 from trace_flywheel.flow.export import rows_of_version
+from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import find_version, lines, provenance
 from trace_flywheel.records.rows import KtoRow
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.flow.conftest import Flow, group, trace
 from trace_flywheel.cli.main import main
-from trace_flywheel.flow.datasets import Made
+from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import fates as fates_of
 from trace_flywheel.lake.dataset import find_version, provenance
 from trace_flywheel.lake.withdrawn import in_force

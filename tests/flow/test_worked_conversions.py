@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.flow.conftest import Flow, trace
-from trace_flywheel.flow.datasets import Made
+from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import find_version, lines, provenance
 
 MakeFlow = Callable[..., Flow]

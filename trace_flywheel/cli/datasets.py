@@ -56,7 +56,7 @@ def datasets(
 
 
 def _sweep(settings: Any, name: str, as_json: bool) -> None:
-    from trace_flywheel.flow.datasets import Curation
+    from trace_flywheel.flow.curation import Curation
     from trace_flywheel.flow.sweep import sweep
     from trace_flywheel.flow.watch import side_inputs_now
     from trace_flywheel.lake.store import Lake

@@ -38,8 +38,9 @@ def refresh(roots: Roots = None, home: Home = None, config: Config = None, as_js
 
 def refreshed(settings: Any) -> Outcome:
     """One pass. Raises `FlywheelError` for roots, settings or a lake that cannot be used."""
-    from trace_flywheel.flow.datasets import freshness, published
+    from trace_flywheel.flow.curation import freshness
     from trace_flywheel.flow.roots import remember, roots_in_force
+    from trace_flywheel.flow.standing import published
     from trace_flywheel.flow.watch import watch
     from trace_flywheel.lake.lock import writing
     from trace_flywheel.lake.store import Lake
@@ -81,7 +82,7 @@ def refreshed(settings: Any) -> Outcome:
 
 def _brought_up_to_date(settings: Any, lake: Any) -> Any:
     """What lay below the roots when the lock was had: another pass may have done the work meanwhile."""
-    from trace_flywheel.flow.datasets import freshness
+    from trace_flywheel.flow.curation import freshness
     from trace_flywheel.flow.watch import watch
 
     before = watch(settings, lake)

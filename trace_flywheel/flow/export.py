@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trace_flywheel.flow.containers import opened, rows_file
-from trace_flywheel.flow.publish import Row, written
+from trace_flywheel.flow.dataset_rows import Row
+from trace_flywheel.flow.publish import written
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.dataset import Version

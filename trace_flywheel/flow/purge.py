@@ -16,11 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trace_flywheel.flow import datasets
-from trace_flywheel.flow.datasets import Curation, Made, every, name_of
+from trace_flywheel.flow import datasets, tables
+from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.ingest import BEFORE, STEPS, wanted_digest
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
 from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.names import every, name_of
+from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.parts import Part, TableFile
 from trace_flywheel.lake.purged import Tombstone, address_of, bury
@@ -86,7 +88,7 @@ def purge(lake: Lake, settings: Settings, inputs: SideInputs, addresses: Sequenc
     versions = tuple(_remove_versions(lake, set(addresses)))
     (lake.root / "needs_grading.jsonl").unlink(missing_ok=True)
     curation = Curation(lake, settings, inputs)
-    made = [datasets.grouped_advantages(curation)] + [
+    made = [tables.grouped_advantages(curation)] + [
         datasets.make(curation, kind, recipe) for kind, recipe in every(settings) if name_of(kind, recipe) in there
     ]
     return Purged(len(addresses), versions, tuple(made))

@@ -6,9 +6,10 @@ The values in force are always among those tried, so that their number can be co
 
 import msgspec
 
-from trace_flywheel.flow import curate
-from trace_flywheel.flow.datasets import Curation, every, name_of
+from trace_flywheel.flow import curate, funnel
+from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.manifest import recipe_settings
+from trace_flywheel.flow.names import every, name_of
 from trace_flywheel.records.errors import FlywheelError
 
 FRACTIONS = (0.1, 0.25, 0.5, 0.75, 1.0)
@@ -30,7 +31,7 @@ def sweep(curation: Curation, name: str = "sft_dataset") -> tuple[Swept, ...]:
     settings, chosen = recipe_settings(curation.settings, recipes[name])
     index, common = curation.index, curation.attempts
     if recipes[name] is not None:
-        index, common = curate.of_recipe(index, common, chosen)
+        index, common = funnel.of_recipe(index, common, chosen)
     corpora, holdout = curation.corpora(name), curation.holdout
     now = settings.selection.keep_fraction, settings.dedup.threshold
     found = []

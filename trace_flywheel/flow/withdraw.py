@@ -9,11 +9,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from trace_flywheel.flow.datasets import Curation, Made, decided, every, name_of, published_as, standing, wanted_digest
+from trace_flywheel.flow.curation import Curation, wanted_digest
+from trace_flywheel.flow.datasets import decided
 from trace_flywheel.flow.export import rows_of_version
 from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.names import every, name_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Finisher, layouts_for, write_rows
+from trace_flywheel.flow.standing import Made, published_as, standing
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.ledger import fates_table

@@ -11,8 +11,8 @@ import dagster as dg
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.audit import PROMISES, audit, shown
-from trace_flywheel.flow.datasets import ADVANTAGES
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
+from trace_flywheel.flow.names import ADVANTAGES
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.watch import side_inputs_now
 from trace_flywheel.lake.dataset import find_version

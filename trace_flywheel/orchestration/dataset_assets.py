@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import dagster as dg
 
-from trace_flywheel.flow import datasets
-from trace_flywheel.flow.datasets import Curation, Made
+from trace_flywheel.flow import curation, datasets, names, standing, tables
+from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
+from trace_flywheel.flow.standing import Made
 from trace_flywheel.flow.watch import side_inputs_now
 from trace_flywheel.lake.lock import writing
 from trace_flywheel.lake.store import Lake
@@ -39,16 +40,16 @@ class Spec(NamedTuple):
 def specs(recipes: Sequence[str]) -> Iterator[Spec]:
     """All assets over all runs, upstream first."""
     yield Spec(
-        datasets.ADVANTAGES,
-        datasets.grouped_advantages,
+        names.ADVANTAGES,
+        tables.grouped_advantages,
         (INDEX,),
         (),
         CURATION_GROUP,
         "One row per rollout of all runs with its group and its advantage, or the reason why the group is withheld.",
     )
     yield Spec(
-        datasets.CLASSIFIER,
-        datasets.depth_classifier,
+        names.CLASSIFIER,
+        tables.depth_classifier,
         (),
         (),
         CURATION_GROUP,
@@ -59,15 +60,15 @@ def specs(recipes: Sequence[str]) -> Iterator[Spec]:
 
 
 def _family(recipe: str | None) -> Iterator[Spec]:
-    def named(kind: datasets.Kind) -> str:
-        return datasets.name_of(kind, recipe)
+    def named(kind: names.Kind) -> str:
+        return names.name_of(kind, recipe)
 
     group = recipe or DATASET_GROUP
     yield Spec(
         named("sft"),
         lambda c: datasets.sft_dataset(c, recipe),
         (INDEX, REDACTED),
-        (datasets.ADVANTAGES, "training_corpus", "corrections", "eval_goldens"),
+        (names.ADVANTAGES, "training_corpus", "corrections", "eval_goldens"),
         group,
         "One row per supervised conversation: the best of each task, corrections, step-masked traces; no duplicates.",
     )
@@ -75,7 +76,7 @@ def _family(recipe: str | None) -> Iterator[Spec]:
         named("pair"),
         lambda c: datasets.dpo_dataset(c, recipe),
         (INDEX, REDACTED),
-        (datasets.ADVANTAGES, "eval_goldens"),
+        (names.ADVANTAGES, "eval_goldens"),
         group,
         "One row per preference pair: a shared prompt, the better and the worse way on.",
     )
@@ -84,7 +85,7 @@ def _family(recipe: str | None) -> Iterator[Spec]:
             named("kto"),
             datasets.kto_dataset,
             (INDEX, REDACTED),
-            (datasets.ADVANTAGES, "eval_goldens"),
+            (names.ADVANTAGES, "eval_goldens"),
             group,
             "One row per graded answer that no preference pair uses, labelled good or bad.",
         )
@@ -92,7 +93,7 @@ def _family(recipe: str | None) -> Iterator[Spec]:
             named("rl"),
             datasets.rl_dataset,
             (INDEX, REDACTED),
-            (datasets.ADVANTAGES, "eval_goldens"),
+            (names.ADVANTAGES, "eval_goldens"),
             group,
             "One row per rollout with its reward and its group's advantage.",
         )
@@ -100,7 +101,7 @@ def _family(recipe: str | None) -> Iterator[Spec]:
             named("prompt"),
             datasets.rl_prompts,
             (INDEX, REDACTED),
-            (datasets.ADVANTAGES, "eval_goldens"),
+            (names.ADVANTAGES, "eval_goldens"),
             group,
             "One row per task that is neither always nor never solved: prompt, answer, verifier.",
         )
@@ -108,7 +109,7 @@ def _family(recipe: str | None) -> Iterator[Spec]:
         named("mix"),
         lambda c: datasets.balanced_mix(c, recipe),
         (),
-        (named("sft"), datasets.CLASSIFIER),
+        (named("sft"), names.CLASSIFIER),
         group,
         "SFT rows at the target mix of depth: the largest set that holds it.",
     )
@@ -137,7 +138,7 @@ def asset_of(spec: Spec, freshness: dg.FreshnessPolicy | None = None) -> dg.Asse
         name=spec.name,
         deps=[*(dg.AssetDep(key, partition_mapping=all_runs) for key in spec.runs), *spec.deps],
         group_name=spec.group,
-        code_version=str(datasets.CODE),
+        code_version=str(curation.CODE),
         kinds={"jsonl"} if spec.group != CURATION_GROUP else {"parquet"},
         description=spec.description,
         freshness_policy=freshness,
@@ -146,7 +147,7 @@ def asset_of(spec: Spec, freshness: dg.FreshnessPolicy | None = None) -> dg.Asse
         tree = settings.load()
         lake = Lake(tree.home)
         with writing(tree.home):
-            before = datasets.rows_now(lake, spec.name)
+            before = standing.rows_now(lake, spec.name)
             made = spec.make(_shared.of(context.run.run_id, lake, tree))
         return dg.MaterializeResult(
             metadata=metadata.of_made(lake, made, before), data_version=dg.DataVersion(made.version)

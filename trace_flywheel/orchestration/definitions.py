@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from trace_flywheel.flow import datasets
+from trace_flywheel.flow import names
 from trace_flywheel.orchestration.checks import INGEST_CHECKS, advantages_sum_to_zero, mix_on_target, promises_of
 from trace_flywheel.orchestration.dataset_assets import asset_of, specs
 from trace_flywheel.orchestration.ingest_assets import INGEST_ASSETS
@@ -25,8 +25,8 @@ def build(settings: Settings, resource: Any) -> dg.Definitions:
     """Definitions with the recipes of `settings`; `resource` gives each run its settings."""
     recipes = sorted(settings.datasets)
     made = list(specs(recipes))
-    published = [spec.name for spec in made if spec.name not in (datasets.ADVANTAGES, datasets.CLASSIFIER)]
-    mixes = [datasets.name_of("mix", recipe) for recipe in (None, *recipes)]
+    published = [spec.name for spec in made if spec.name not in (names.ADVANTAGES, names.CLASSIFIER)]
+    mixes = [names.name_of("mix", recipe) for recipe in (None, *recipes)]
     start = settings.automation.start
     sensor_status = dg.DefaultSensorStatus.RUNNING if start else dg.DefaultSensorStatus.STOPPED
     schedule_status = dg.DefaultScheduleStatus.RUNNING if start else dg.DefaultScheduleStatus.STOPPED

@@ -9,7 +9,8 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from trace_flywheel.flow.datasets import ADVANTAGES, CLASSIFIER, Made
+from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER
+from trace_flywheel.flow.standing import Made
 from trace_flywheel.flow.steps import StepResult
 from trace_flywheel.lake.dataset import Version, lines, provenance, read_version
 from trace_flywheel.lake.ledger import Ledger

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from trace_flywheel.flow.datasets import freshness
+from trace_flywheel.flow.curation import freshness
 from trace_flywheel.flow.ingest import state_digest
 from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.watch import Watch, side_inputs_now, watch

@@ -12,18 +12,20 @@ from typing import Any
 import orjson
 
 from trace_flywheel.curation.holdout import Holdout
-from trace_flywheel.flow import curate
+from trace_flywheel.flow import curate, funnel
 from trace_flywheel.flow.conversion.convert import Warn, check_output, check_rows
 from trace_flywheel.flow.conversion.manifest import Tally
 from trace_flywheel.flow.conversion.plan import plan_of
 from trace_flywheel.flow.conversion.request import Request
 from trace_flywheel.flow.conversion.rollout import Outcome, outcome_of_drop
+from trace_flywheel.flow.dataset_rows import rows_of
+from trace_flywheel.flow.fates import fates_of
 from trace_flywheel.flow.frame import graded, load_index
 from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.inputs import SideInputs, side_inputs
 from trace_flywheel.flow.outputs import written
 from trace_flywheel.flow.policy import policy_of
-from trace_flywheel.flow.publish import Finisher, layouts_for, rows_of
+from trace_flywheel.flow.publish import Finisher, layouts_for
 from trace_flywheel.flow.validate import has_calls
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
@@ -63,7 +65,7 @@ def convert_pairs(request: Request, settings: Settings, workers: int, warn: Warn
                 file.write(line + b"\n")
                 tally.rows += 1
                 tally.rows_with_calls += has_calls(orjson.loads(line))
-        for fate in curate.fates(curated, row_ids, late):
+        for fate in fates_of(curated, row_ids, late):
             _tell(fate, tally, request.strict, warn)
         check_rows(request, tally)
     return tally
@@ -77,10 +79,10 @@ def _inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
     return inputs
 
 
-def _decided(lake: Lake, format: str, settings: Settings, inputs: SideInputs) -> tuple[curate.Curated, Finisher]:
+def _decided(lake: Lake, format: str, settings: Settings, inputs: SideInputs) -> tuple[funnel.Curated, Finisher]:
     index = graded(load_index(lake), inputs)
     holdout = Holdout(inputs.goldens, settings.goldens.overlap)
-    curated = curate.pairs(index, curate.attempts(index, settings), holdout, settings)
+    curated = curate.pairs(index, funnel.attempts(index, settings), holdout, settings)
     return curated, Finisher(layouts_for("pair", [format]), redactor(policy_of(settings)), holdout)
 
 

@@ -1,0 +1,106 @@
+"""The state of one pass over the lake, and the digests by which an asset knows whether it is up to date."""
+
+from functools import cached_property
+from pathlib import Path
+
+from trace_flywheel.curation.depth import seed_set, training_set_hash
+from trace_flywheel.curation.depth_features import FEATURES_VERSION
+from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.flow import funnel
+from trace_flywheel.flow.corpora import Corpora, corpora_digest, corpora_for, read_corpora
+from trace_flywheel.flow.frame import Index, agreeing, digest_of, graded, load_index
+from trace_flywheel.flow.funnel import Attempts
+from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.manifest import hashed_settings, recipe_settings
+from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, Kind, every, name_of
+from trace_flywheel.flow.policy import policy_of
+from trace_flywheel.flow.publish import layouts_for
+from trace_flywheel.flow.standing import standing
+from trace_flywheel.lake.store import Lake, Sidecar
+from trace_flywheel.lake.withdrawn import in_force
+from trace_flywheel.records.canonical import content_id
+from trace_flywheel.records.grading import Withdrawal
+from trace_flywheel.settings import Settings
+
+CODE = 2
+"""Goes up when the same inputs and settings give other rows."""
+
+
+class Curation:
+    """The state of one pass over the lake: what several assets need is worked out once, and only when one does."""
+
+    def __init__(
+        self, lake: Lake, settings: Settings, inputs: SideInputs, withdrawals: tuple[Withdrawal, ...] | None = None
+    ) -> None:
+        """`withdrawals`: other ones than those in force, to see what they would change."""
+        self.lake, self.settings, self.inputs = lake, settings, inputs
+        self._corpora: dict[tuple[Path, ...], Corpora] = {}
+        self.withdrawals = in_force(lake) if withdrawals is None else withdrawals
+
+    @cached_property
+    def runs(self) -> tuple[Sidecar, ...]:
+        return agreeing(self.lake)[0]
+
+    @cached_property
+    def index(self) -> Index:
+        return graded(load_index(self.lake), self.inputs)
+
+    @cached_property
+    def attempts(self) -> Attempts:
+        return funnel.attempts(self.index, self.settings, self.withdrawals)
+
+    @cached_property
+    def holdout(self) -> Holdout:
+        return Holdout(self.inputs.goldens, self.settings.goldens.overlap)
+
+    def corpora(self, name: str) -> Corpora:
+        """What rows of this dataset are held against; read once for all that share it."""
+        paths = corpora_for(name, self.settings.corpora, self.settings.dedup.mode)
+        if paths not in self._corpora:
+            self._corpora[paths] = read_corpora(paths, self.lake.home)
+        return self._corpora[paths]
+
+    @cached_property
+    def corpora_digest(self) -> tuple[str, ...]:
+        return corpora_digest(self.settings.corpora, self.lake.home)
+
+    @cached_property
+    def inputs_digest(self) -> str:
+        """Of all that the assets over all runs depend on, settings apart."""
+        rules = policy_of(self.settings).digest()
+        inputs = [self.inputs.goldens_digest, self.inputs.grades_digest, self.corpora_digest]
+        inputs += [[w.what, w.reason] for w in self.withdrawals]
+        return content_id([CODE, digest_of(self.runs), rules, inputs])
+
+
+def freshness(lake: Lake, settings: Settings, inputs: SideInputs) -> tuple[str, tuple[str, ...]]:
+    """(digest of the present state, names of the assets that it would change). Looks at digests alone."""
+    curation = Curation(lake, settings, inputs)
+    wanted = {ADVANTAGES: advantages_digest(curation), CLASSIFIER: classifier_digest()}
+    stands = {name: current.inputs_digest for name in wanted if (current := lake.current(name)) is not None}
+    for kind, recipe in every(settings):
+        name = name_of(kind, recipe)
+        wanted[name] = wanted_digest(curation, kind, recipe)
+        if (made := standing(lake, name)) is not None:
+            stands[name] = made.inputs_digest
+    stale = [name for name, digest in wanted.items() if stands.get(name) != digest]
+    return content_id(sorted(wanted.items())), tuple(stale)
+
+
+def advantages_digest(curation: Curation) -> str:
+    return content_id([curation.inputs_digest, curation.settings.groups.model_dump(mode="json")])
+
+
+def classifier_digest() -> str:
+    return content_id([CODE, FEATURES_VERSION, training_set_hash(seed_set())])
+
+
+def wanted_digest(curation: Curation, kind: Kind, recipe: str | None) -> str:
+    """Digest of all that a dataset depends on."""
+    settings, chosen = recipe_settings(curation.settings, recipe)
+    if kind != "mix":
+        hashed = hashed_settings(settings, chosen, layouts_for(kind, settings.layouts))
+        return content_id([curation.inputs_digest, hashed])
+    hashed = hashed_settings(settings, chosen, layouts_for("sft", settings.layouts))
+    source = standing(curation.lake, name_of("sft", recipe))
+    return content_id([curation.inputs_digest, hashed, source.version if source else None, classifier_digest()])

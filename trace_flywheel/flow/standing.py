@@ -1,0 +1,65 @@
+"""Datasets as they stand: what the newest version of each says about itself."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, every, name_of
+from trace_flywheel.lake import dataset
+from trace_flywheel.lake.ledger import Ledger
+from trace_flywheel.lake.store import Lake
+from trace_flywheel.settings import Settings
+
+
+class Made(msgspec.Struct, frozen=True):
+    """What an asset over all runs became. `unchanged`: it stood already, from the same inputs; `restored`: the inputs
+    are those of an older version again. `facts` are for people: counts, no text."""
+
+    name: str
+    status: Literal["made", "restored", "unchanged"]
+    inputs_digest: str
+    version: str
+    rows: int
+    path: Path
+    ledger: Ledger
+    facts: dict[str, Any] = {}
+
+
+def published(lake: Lake, settings: Settings) -> tuple[Made, ...]:
+    """The datasets of all recipes as they stand."""
+    wanted = [name_of(kind, recipe) for kind, recipe in every(settings)]
+    return tuple(made for name in wanted if (made := standing(lake, name)) is not None)
+
+
+def standing(lake: Lake, name: str) -> Made | None:
+    """A dataset as its newest publication left it; None where there is none. A damaged version raises `LakeError`."""
+    if name not in dataset.names(lake.home):
+        return None
+    version = dataset.find_version(lake.home, name)
+    return msgspec.structs.replace(published_as(version), status="unchanged")
+
+
+def published_as(version: dataset.Version) -> Made:
+    """A version as what its asset became."""
+    manifest = version.manifest
+    counts, digest = manifest["counts"], manifest["inputs"]["digest"]
+    ledger = Ledger(counts["in"], counts["kept"], counts["dropped"])
+    status: Literal["made", "restored"] = "made" if version.new else "restored"
+    return Made(
+        version.name, status, digest, version.version, version.rows, version.path, ledger, manifest.get("facts", {})
+    )
+
+
+def rows_now(lake: Lake, name: str) -> int | None:
+    """Rows of an asset over all runs as it stands; None where it was never made."""
+    if name in (ADVANTAGES, CLASSIFIER):
+        current = lake.current(name)
+        return None if current is None else int(current.counts["with_advantage" if name == ADVANTAGES else "rows"])
+    made = standing(lake, name)
+    return None if made is None else made.rows
+
+
+def unchanged_since(lake: Lake, name: str, digest: str) -> Made | None:
+    made = standing(lake, name)
+    return made if made is not None and made.inputs_digest == digest else None

@@ -1,0 +1,71 @@
+"""The two assets over all runs that are no datasets: group advantages and the depth classifier, kept in the lake."""
+
+from typing import Any, Literal
+
+import pandas as pd
+import pyarrow as pa
+
+from trace_flywheel.curation.depth import seed_set, train
+from trace_flywheel.curation.difficulty import task_difficulty
+from trace_flywheel.flow.curation import Curation, advantages_digest, classifier_digest
+from trace_flywheel.flow.funnel import Attempts
+from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER
+from trace_flywheel.flow.standing import Made
+from trace_flywheel.lake.ledger import Ledger
+from trace_flywheel.records.fate import Stage
+
+DIFFICULTY = "task_difficulty"
+"""Table beside the advantages: pass@k of every task."""
+
+
+def grouped_advantages(curation: Curation) -> Made:
+    """The advantage of every attempt in its group, over all runs, before any filter; beside it what tasks are hard."""
+    lake, digest = curation.lake, advantages_digest(curation)
+    current = lake.current(ADVANTAGES)
+    fresh = current is not None and current.inputs_digest == digest
+    if current is None or not fresh:
+        keys = curation.index.frame[["run_id", "trace_id", "task_id", "reward"]]
+        table = pd.concat([keys, curation.attempts.groups], axis=1)
+        found: dict[str, Any] = {
+            "rollouts": len(table),
+            "groups": int(table["group_id"].nunique()),
+            "with_advantage": int(table["advantage"].notna().sum()),
+            "dropped": _without_advantage(curation.attempts),
+        }
+        hard = task_difficulty(curation.index.frame, curation.attempts.members)
+        tables = {
+            "advantages": pa.Table.from_pandas(table, preserve_index=False),
+            DIFFICULTY: pa.Table.from_pandas(hard, preserve_index=False),
+        }
+        current = lake.put(ADVANTAGES, tables, digest, found)
+    counts = current.counts
+    ledger = Ledger(counts["rollouts"], counts["with_advantage"], counts["dropped"])
+    path = lake.root / ADVANTAGES / current.digest
+    status: Literal["made", "unchanged"] = "unchanged" if fresh else "made"
+    return Made(ADVANTAGES, status, digest, current.digest, counts["with_advantage"], path, ledger, counts)
+
+
+def _without_advantage(attempts: Attempts) -> dict[str, dict[str, int]]:
+    """Rollouts without an advantage by stage and reason."""
+    withheld = attempts.groups.loc[attempts.members & attempts.groups["reason"].notna(), ["reason"]]
+    withheld = withheld.assign(stage=str(Stage.GROUPS))
+    withheld.loc[withheld["reason"] == "mixed_graders", "stage"] = str(Stage.CONVERTIBLE)
+    dropped: dict[str, dict[str, int]] = {}
+    for stage, reason in sorted(pd.concat([attempts.drops, withheld])[["stage", "reason"]].itertuples(index=False)):
+        reasons = dropped.setdefault(str(stage), {})
+        reasons[str(reason)] = reasons.get(str(reason), 0) + 1
+    return dropped
+
+
+def depth_classifier(curation: Curation) -> Made:
+    """The classifier of the mix, trained on the labelled prompts that come with the package."""
+    lake, digest = curation.lake, classifier_digest()
+    current = lake.current(CLASSIFIER)
+    fresh = current is not None and current.inputs_digest == digest
+    if current is None or not fresh:
+        model = train(seed_set())
+        current = lake.put(CLASSIFIER, {}, digest, model.info, model.save)
+    rows = current.counts["rows"]
+    path = lake.root / CLASSIFIER / current.digest
+    status: Literal["made", "unchanged"] = "unchanged" if fresh else "made"
+    return Made(CLASSIFIER, status, digest, current.digest, rows, path, Ledger(rows, rows, {}), current.counts)
