@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.sources.benchflow_jobs import call, chat, lost_one, read_job, read_one, record, trial
+from trace_flywheel.curation.quality import quality
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.message import text_of
 from trace_flywheel.records.rollout import Rollout
@@ -232,10 +233,13 @@ class TestDamage:
         trial(tmp_path, "t__1", [chat("done", [USER], temperature=float("nan"))])
         assert read_one(tmp_path).messages[-1].content == "done"
 
-    def test_an_orphan_result_loses_the_trial(self, tmp_path: Path) -> None:
+    def test_an_orphan_result_costs_the_row_and_not_the_grade(self, tmp_path: Path) -> None:
         trial(tmp_path, "t__1", [chat("done", [USER, RESULT])])
-        drop = lost_one(tmp_path)
-        assert (drop.reason, drop.evidence["messages"]) == ("orphan_tool_result", [1])
+        rollout = read_one(tmp_path)
+        assert (rollout.reward, (rollout.metadata or {})["orphan_results"]) == (1.0, [1])
+        drop = quality(rollout)
+        assert drop is not None
+        assert (drop.reason, drop.evidence) == ("unpaired_calls", {"message": 1, "result_without_call": "c1"})
 
     def test_an_unknown_role_loses_the_trial_not_the_run(self, tmp_path: Path) -> None:
         trial(tmp_path, "a__1", [chat("done", [{"role": "critic", "content": "x"}])])

@@ -210,6 +210,19 @@ class TestRollout:
         ids = [[c.id for c in rollout.messages[e.context].tool_calls] for e in rollout.exchanges if e.context]
         assert ids == [["c0"], ["c1"], ["c2"], ["c3"], ["c4"], []]
 
+    def test_a_call_with_another_system_prompt_keeps_its_own(self, tmp_path: Path) -> None:
+        system = {"role": "system", "content": "s", "cache_control": {"type": "ephemeral"}}
+        history = [USER, turn("c1"), result("c1"), turn("c2"), result("c2")]
+        plain = [{"role": "system", "content": "s"}, *history[:3]]
+        trial(
+            tmp_path,
+            "t__1",
+            [chat(answer("c1"), [USER]), chat(answer("c2"), plain), chat("done", [system, *history])],
+        )
+        first, second, last = read_one(tmp_path).exchanges
+        assert [m.role for m in first.messages] == ["user", "assistant"]
+        assert (first.context, second.context, last.context) == (None, 4, 6)
+
     def test_a_side_conversation_of_an_unknown_shape_loses_nothing_else(self, tmp_path: Path) -> None:
         odd = chat("x", [{"role": "critic", "content": "?"}], tools=[])
         trial(tmp_path, "t__1", [odd, chat("done", [USER])])
@@ -229,7 +242,10 @@ def test_sub_agents_of_the_conformance_case(shared_dir: Path, tmp_path: Path) ->
     with tarfile.open(shared_dir / "conformance" / "benchflow-cases.tar.xz") as tar:
         tar.extractall(tmp_path, [m for m in tar if "/c15_subagents/input/" in m.name], filter="data")
     (job,) = tmp_path.glob("**/c15_subagents/input/jobs/*")
-    (ringlog,) = [r for r in read_job(job) if isinstance(r, Rollout)]
+    median, ringlog = (r for r in read_job(job) if isinstance(r, Rollout))
+    assert [e.index for e in median.exchanges if e.thread == 0] == [0, 2, 4]
+    assert [(e.index, e.purpose) for e in median.exchanges if e.thread] == [(3, "helper")]
+    assert (median.metadata or {})["orphan_results"] == [4, 5]
     main = [e.index for e in ringlog.exchanges if e.thread == 0]
     spawned = [(e.index, e.spawned_by) for e in ringlog.exchanges if e.purpose == "subagent"]
     assert main == [0, 3]

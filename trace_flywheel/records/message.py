@@ -46,7 +46,8 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     """A tool the model was offered. `parameters` is a JSON schema."""
 
     name: str
-    description: str = ""
+    description: str | None = ""
+    """None only for a declaration read from an existing row, which is written again as it was."""
     parameters: dict[str, Any] = msgspec.field(default_factory=dict)
     inferred: bool = False
     """True where the schema was rebuilt from the arguments seen, because the source recorded none."""

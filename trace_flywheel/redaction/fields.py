@@ -88,7 +88,8 @@ def _add_messages(messages: tuple[Message, ...], out: list[Any]) -> None:
 
 
 def _add_tool(tool: Tool, out: list[Any]) -> None:
-    out.append(tool.description)
+    if tool.description is not None:
+        out.append(tool.description)
     if tool.parameters:
         out.append(tool.parameters)
     if tool.extra is not None:
@@ -182,7 +183,9 @@ def _but_tokens(data: dict[str, Any], take: Take, owner: Owner) -> dict[str, Any
 
 
 def _tool(tool: Tool, take: Take, owner: Owner) -> Tool:
-    changes: dict[str, Any] = {"description": take(tool.description, owner)}
+    changes: dict[str, Any] = {}
+    if tool.description is not None:
+        changes["description"] = take(tool.description, owner)
     if tool.parameters:
         changes["parameters"] = take(tool.parameters, owner)
     if tool.extra is not None:

@@ -31,8 +31,6 @@ class Assembled(msgspec.Struct, frozen=True):
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...]
     exchanges: tuple[Exchange, ...]
-    orphans: tuple[int, ...]
-    """Positions of main-thread results that answer no call."""
     model: str | None
     sampling: dict[str, Any] | None
     stop_reason: str | None
@@ -59,6 +57,9 @@ def assemble(threads: Sequence[Thread], exchanges: bool) -> Assembled:
     metadata: dict[str, Any] = {"exchange_index": last.index}
     repairs = {"ids_renamed": paired.renamed, "results_merged": paired.merged}
     metadata |= {name: count for name, count in repairs.items() if count}
+    if paired.orphans:
+        # The turn that called is lost: no row can be made of this, but the attempt was graded and its calls are whole.
+        metadata["orphan_results"] = list(paired.orphans)
     if final is None:
         metadata["no_answer"] = True
     if loose := [t.members[0].call.index for t in threads if not t.attributed]:
@@ -78,7 +79,6 @@ def assemble(threads: Sequence[Thread], exchanges: bool) -> Assembled:
         messages=paired.messages,
         tools=tools_of(parsed_tools(last.tools)),
         exchanges=tuple(told),
-        orphans=paired.orphans,
         model=last.body.model if isinstance(last.body.model, str) else None,
         sampling=_sampling(last.body),
         stop_reason=final.stop_reason if final is not None else None,
@@ -161,13 +161,14 @@ def _token_capture(call: Call) -> dict[str, Any] | None:
 def _main_exchanges(
     main: Thread, answers: Sequence[Answer | None], turns: dict[int, int], messages: Sequence[Message]
 ) -> list[Exchange]:
-    """Calls that are a prefix of the rollout point into it; the others carry their own messages."""
+    """Calls that are a prefix of the rollout point into it; the others, and those that had another system prompt,
+    carry their own messages."""
     positions = [i for i, message in enumerate(messages) if message.role == "assistant"]
     tools = main.last.call.tools
     told = []
     for number, (member, answer) in enumerate(zip(main.members, answers, strict=True)):
         ordinal = turns.get(number)
-        if ordinal is None:
+        if ordinal is None or not member.is_told_as(main.last):
             told.append(_own(member, 0, main, answer))
             continue
         own_tools = None if member.call.tools == tools else tools_of(parsed_tools(member.call.tools))

@@ -52,9 +52,6 @@ class Trial:
             return self._drop(error.fault.reason, error.fault.evidence(), LLM)
         except WireError as error:
             return self._drop("unknown_shape", {"text": str(error)}, LLM)
-        if told.orphans:
-            evidence = {"messages": list(told.orphans), "text": "tool results that answer no earlier call"}
-            return self._drop("orphan_tool_result", evidence, LLM)
         return self._rollout(capture, told)
 
     def _capture(self) -> Capture | Fault | None:

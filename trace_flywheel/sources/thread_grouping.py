@@ -28,7 +28,14 @@ class Member(msgspec.Struct, eq=False):
     call: Call
     items: int
     lead: int
+    head: tuple[bytes, ...] = ()
+    """The leading system messages."""
     extends: bool = True
+
+    def is_told_as(self, other: "Member") -> bool:
+        """Whether both calls had the same system prompt, transport marks apart."""
+        ours, theirs = ((*m.head, bytes(m.call.body.system), bytes(m.call.body.instructions)) for m in (self, other))
+        return ours == theirs or [_meaning(item) for item in ours] == [_meaning(item) for item in theirs]
 
 
 class Thread(msgspec.Struct, eq=False):
@@ -64,7 +71,7 @@ def grouped(calls: Sequence[Call], purpose_of: Callable[[Call], Purpose | None])
         if not _extend_raw(same, call, raw) and not _extend_items(same, call, raw):
             items = split_items(raw, call.line)
             lead = _lead(items, call.line)
-            thread = Thread([Member(call, len(items), lead)], key[1] or "agent")
+            thread = Thread([Member(call, len(items), lead, tuple(items[:lead]))], key[1] or "agent")
             threads.append(thread)
             growing.append(_Growing(thread, key, call.chat, raw, items, lead))
     return threads
@@ -85,7 +92,7 @@ def _extend_raw(candidates: list[_Growing], call: Call, raw: bytes) -> bool:
     if added[:1] == b",":
         best.items += split_items(b"[" + added[1:], call.line)
     best.raw = raw
-    best.thread.members.append(Member(call, len(best.items), best.lead))
+    best.thread.members.append(Member(call, len(best.items), best.lead, tuple(best.items[: best.lead])))
     return True
 
 
@@ -113,7 +120,7 @@ def _extend_items(candidates: list[_Growing], call: Call, raw: bytes) -> bool:
         for member in best.thread.members:
             member.extends = member.extends and member.items - member.lead <= shared
     best.raw, best.items, best.lead = raw, items, lead
-    best.thread.members.append(Member(call, len(items), lead))
+    best.thread.members.append(Member(call, len(items), lead, tuple(items[:lead])))
     return True
 
 

@@ -99,7 +99,7 @@ def chat_tools(tools: Iterable[Tool]) -> list[dict[str, Any]]:
             "type": "function",
             "function": {
                 "name": tool.name,
-                "description": tool.description,
+                **({} if tool.description is None else {"description": tool.description}),
                 "parameters": tool.parameters or EMPTY_PARAMETERS,
                 **(tool.extra or {}),
             },

@@ -57,7 +57,7 @@ def _tools(tools: tuple[Tool, ...]) -> list[dict[str, Any]]:
     for tool in chat_tools(tools):
         function = tool["function"]
         parameters = orjson.dumps(function["parameters"]).decode()
-        named = {"name": function["name"], "description": function["description"] or "", "parameters": parameters}
+        named = {"name": function["name"], "description": function.get("description") or "", "parameters": parameters}
         told.append({"type": "function", "function": named})
     return told
 

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.sources.benchflow_jobs import chat, trial
 from trace_flywheel.flow.conversion import convert as convert_module
 from trace_flywheel.flow.conversion.convert import convert
 from trace_flywheel.flow.conversion.manifest import Tally
@@ -227,3 +228,17 @@ def test_a_path_given_twice_is_taken_once(job, benchflow_trial):
     link.symlink_to(job.parent)
     for twice in ([job.parent, other, job.parent], [job.parent, other, job.parent / ".", link]):
         assert [run.run_id for run in plan_of(twice).runs] == [run.run_id for run in once.runs]
+
+
+def test_a_lost_call_costs_the_conversations_that_lack_it_and_no_other(tmp_path):
+    user = {"role": "user", "content": "go"}
+    orphan = {"role": "tool", "tool_call_id": "lost", "content": "out"}
+    trial(tmp_path / "jobs" / "job", "t__1", [chat("first", [user]), chat("last", [user, orphan])])
+    trial(tmp_path / "jobs" / "job", "t__2", [chat("other", [user])], result={"rewards": {"reward": 0.0}})
+    job = tmp_path / "jobs" / "job"
+    rows, tally, _ = run(job, choice=Choice("exchange"), group_advantage="grpo")
+    assert [(r["exchange_index"], round(r["advantage"], 3)) for r in rows] == [(0, 0.707), (0, -0.707)]
+    rows, tally, _ = run(job)
+    (drop,) = tally.drops
+    assert (drop["stage"], drop["reason"]) == ("convert", "invalid")
+    assert "answers no open call" in drop["evidence"]["faults"][0]

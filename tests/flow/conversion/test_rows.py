@@ -2,6 +2,7 @@
 
 import json
 
+import pyarrow.parquet as pq
 import pytest
 
 from trace_flywheel.flow.conversion.convert import convert
@@ -120,3 +121,29 @@ def test_rows_are_redacted_their_kept_keys_too(run):
 def test_rows_have_no_groups(run):
     with pytest.raises(FlywheelError, match="have no groups"):
         run(RESULT, group_advantage="grpo")
+
+
+def test_a_window_is_of_results_and_leaves_examples_whole(run):
+    whole = [{"role": "system", "content": "s"}, USER, SAYS, USER, SAYS]
+    result = {**RESULT, "trajectory": [], "prompt": whole[:4], "completion": whole[4:]}
+    rows, _, _ = run({"messages": whole}, result, choice=Choice(context="last-turn"))
+    assert [[m["role"] for m in row["messages"]] for row in rows] == [
+        ["system", "user", "assistant", "user", "assistant"],
+        ["user", "assistant"],
+    ]
+
+
+@pytest.mark.parametrize(("format", "key"), [("prime-sft", "tool_defs"), ("trl-sft", "tools"), ("messages", "tools")])
+def test_a_declaration_without_a_description_stays_without(run, format, key):
+    bare = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+    described = {"type": "function", "function": {**bare["function"], "name": "g", "description": ""}}
+    (row,), _, _ = run({"messages": [USER, SAYS], "tool_defs": [bare, described]}, format=format)
+    assert row[key] == [bare, described]
+
+
+def test_a_table_has_a_description_for_every_tool(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({"messages": [USER, SAYS], "tool_defs": [{"name": "f"}]}) + "\n")
+    convert(Request((file,), tmp_path / "out.parquet", format="verl-sft"), 1)
+    (row,) = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    assert row["tools"][0]["function"]["description"] == ""

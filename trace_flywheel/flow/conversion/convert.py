@@ -31,7 +31,7 @@ from trace_flywheel.flow.conversion.rollout import (
     outcome_of_drop,
     refused,
 )
-from trace_flywheel.flow.conversion.rows import rollouts_of
+from trace_flywheel.flow.conversion.rows import is_example, rollouts_of
 from trace_flywheel.flow.conversion.selection import selected_trials
 from trace_flywheel.flow.outputs import check_outputs
 from trace_flywheel.flow.workers import Crash, crash_of, run_alone, run_tasks, worker_count
@@ -168,14 +168,20 @@ def _unit_by_unit(piece: Piece, job: Job) -> Iterator[Outcome]:
 
 def _converted_rows(files: Sequence[Path], job: Job, tally: Tally) -> Iterator[Outcome]:
     target = layout(job.format)
-    one_each = msgspec.structs.replace(job.rules.choice, row_mode="trial")
-    job = msgspec.structs.replace(job, rules=msgspec.structs.replace(job.rules, choice=one_each))
+    job = _choosing(job, row_mode="trial")
+    # BenchFlow's window is of its own results: an example that somebody made already has the context it needs
+    whole = _choosing(job, context="full")
     for file in files:
         before = tally.rows
         lines = read_lines(file.resolve(), file.resolve().parent, job.options.max_line_bytes)
         for read in rollouts_of(lines, str(file)):
-            yield _guarded(read, job, target, "")
+            yield _guarded(read, whole if is_example(read) else job, target, "")
         tally.inputs.append({"path": str(file), "sha256": lines.sha256, "rows": tally.rows - before})
+
+
+def _choosing(job: Job, **values: Any) -> Job:
+    choice = msgspec.structs.replace(job.rules.choice, **values)
+    return msgspec.structs.replace(job, rules=msgspec.structs.replace(job.rules, choice=choice))
 
 
 def run(job: Job, piece: Piece) -> list[Outcome]:

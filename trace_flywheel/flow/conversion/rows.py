@@ -1,7 +1,8 @@
 """Rows that exist already (`.jsonl`) as rollouts of one row each: BenchFlow's `results.jsonl`, prime-sft, trl-sft.
 
 A row is one conversation, whatever the row mode: of a BenchFlow row the last of its recorded agent calls, which has
-the system prompt, else prompt and completion. A bad row is a drop with its line; the rest goes on.
+the system prompt, else prompt and completion. A trainer's example stays whole under every window, and its declarations
+as they are. A bad row is a drop with its line; the rest goes on.
 """
 
 from collections.abc import Iterator
@@ -34,6 +35,11 @@ def rollouts_of(lines: Lines, name: str) -> Iterator[Rollout | Drop]:
             yield Drop(Stage.READ, "unknown_shape", {"line": line.number, "text": str(error)}, path=name)
 
 
+def is_example(read: Rollout | Drop) -> bool:
+    """Whether a row is a trainer's example and no BenchFlow result."""
+    return isinstance(read, Rollout) and (read.metadata or {})["row"]["source_format"] != RESULTS
+
+
 def _rollout(row: Any, number: int, name: str) -> Rollout:
     if not isinstance(row, dict):
         raise WireError(f"row is a {type(row).__name__}")
@@ -57,7 +63,7 @@ def _rollout(row: Any, number: int, name: str) -> Rollout:
         task_id=_text(info.get("task_name")) or task or "",
         source=Source(RESULTS, name, ""),
         messages=paired.messages,
-        tools=tools_of(_tools(row)),
+        tools=tools_of(_tools(row), undescribed=None),
         agent=_text(info.get("agent")) or _text(row.get("agent")),
         model=_text(info.get("model")) or _text(row.get("model")),
         reward=float(reward) if isinstance(reward, int | float) and not isinstance(reward, bool) else None,

@@ -95,10 +95,11 @@ def calls_of(item: dict[str, Any]) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
-def tools_of(declared: Any) -> tuple[Tool, ...]:
+def tools_of(declared: Any, undescribed: str | None = "") -> tuple[Tool, ...]:
     """Tool declarations of any dialect: nested under `function`, flat, or with Anthropic's `input_schema`.
 
-    A declaration without a name is no tool. What is neither name, description nor schema stays in `extra`.
+    A declaration without a name is no tool; one without a description has `undescribed`. What is neither name,
+    description nor schema stays in `extra`.
     """
     tools = []
     for item in declared if isinstance(declared, list) else ():
@@ -119,7 +120,7 @@ def tools_of(declared: Any) -> tuple[Tool, ...]:
         tools.append(
             Tool(
                 name=name,
-                description=description if isinstance(description, str) else "",
+                description=description if isinstance(description, str) else undescribed,
                 parameters=schema if isinstance(schema, dict) else dict(NO_PARAMETERS),
                 extra=extra or None,
             )
