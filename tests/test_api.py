@@ -92,3 +92,49 @@ def test_every_function_is_typed_and_documented(name):
     signature = inspect.signature(function)
     assert signature.return_annotation is not inspect.Signature.empty
     assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values())
+
+
+def test_rules_and_allowed_values_of_the_settings_hold_here_too(job, tmp_path, monkeypatch):
+    (tmp_path / "mine.toml").write_text(
+        'family = "in_house"\n[[rule]]\nname = "look_word"\ndetect = "I loo"\nconfirm = "(I look)"\n'
+        'check = []\nexamples = ["I look"]\n'
+    )
+    config = tmp_path / "other.toml"
+    config.write_text(
+        f'[redaction]\nrules = ["mine.toml"]\n[[redaction.allow]]\npattern = "{SECRET}"\nreason = "revoked"\n'
+    )
+    for rollout in (
+        next(api.load_rollouts(job, config=config)),
+        next(api.load_rollouts(job, config=config, pii="none")),
+    ):
+        assert [m.content for m in rollout.messages if m.role == "assistant"] == [
+            "[REDACTED:look_word:1].",
+            "I see.",
+            f"The key is {SECRET}.",
+        ]
+    assert "look_word" not in str(next(api.load_rollouts(job)).messages)
+    monkeypatch.setenv("FLYWHEEL_CONFIG", str(config))
+    assert "[REDACTED:look_word:1]" in str(next(api.load_rollouts(job)).messages)
+    (tmp_path / "mine.toml").write_text("[[rule")
+    for call in (api.load_rollouts, api.training_signals, api.stream_rollouts):
+        with pytest.raises(FlywheelError, match=r"mine\.toml"):
+            list(call(job))
+
+
+def test_drops_are_handed_over_without_secrets(job):
+    trial = job / "t__1"
+    trial.rename(job / f"{SECRET}__1")
+    (job / f"{SECRET}__1" / "result.json").write_text("{")
+    drops = []
+    list(api.load_rollouts(job, on_drop=drops.append))
+    assert len(drops) == 1
+    assert SECRET not in str(drops)
+
+
+def test_a_stream_follows_the_settings(job, tmp_path):
+    config = tmp_path / "other.toml"
+    config.write_text(f'[[redaction.allow]]\npattern = "{SECRET}"\nreason = "revoked"\n')
+    kept = next(iter(api.stream_rollouts(job, follow=False, config=config)))
+    gone = next(iter(api.stream_rollouts(job, follow=False)))
+    assert [segment.calls for segment in kept.segments] == [[0, 1, 2]]
+    assert [segment.calls for segment in gone.segments] == [[0, 1]]

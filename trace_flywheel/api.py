@@ -1,6 +1,7 @@
 """The library: rollouts, training signals and the stream, as typed records.
 
-Everything is redacted unless told otherwise, as on the command line. Records are `msgspec` structs: attributes to read,
+Everything is redacted unless told otherwise, by the same settings as on the command line (`flywheel.toml`, the
+environment, or `config`): profile, rule files, allowed values. Records are `msgspec` structs: attributes to read,
 `msgspec.to_builtins` or `msgspec.json.encode` to write; their schemas are in `schemas/`.
 """
 
@@ -10,38 +11,48 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from trace_flywheel.flow.conversion.rollout import DEFAULT_BY, GROUP_KEYS
+from trace_flywheel.flow.inputs import read_options
 from trace_flywheel.flow.load import load, training_signal
+from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.stream.follow import Request, Stream
 from trace_flywheel.records.documents import TrainingSignal
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.normalisation import Normalisation
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.records.rollout_stream import RolloutRecord
-from trace_flywheel.sources.reader import ReadOptions
+from trace_flywheel.redaction.policy import Policy
+from trace_flywheel.settings import Settings, load_settings
 
 __all__ = ["load_rollouts", "stream_rollouts", "training_signals"]
 
-Pii = Literal["none", "standard", "all"]
-"""Personal data that is taken out beside secrets."""
+Pii = Literal["settings", "none", "standard", "all"]
+"""Personal data that is taken out beside secrets; `settings`: what `redaction.pii` says."""
+Config = str | os.PathLike[str] | None
+"""A settings file instead of `FLYWHEEL_CONFIG` or the working folder's `flywheel.toml`."""
 _log = logging.getLogger("trace_flywheel")
 
 
 def load_rollouts(
     path: str | os.PathLike[str],
     *,
-    pii: Pii | None = "standard",
+    pii: Pii | None = "settings",
     exchanges: bool = False,
     on_drop: Callable[[Drop], None] | None = None,
+    config: Config = None,
 ) -> Iterator[Rollout]:
     """The rollouts below a job folder, a folder above some, or an export file, in trial path order, one at a time.
 
     `pii=None` leaves secrets where they are. `exchanges` also gives every recorded model call, which is slower. What
     cannot be read or made safe goes to `on_drop`, or to the log where that is not given, and the rest goes on. Raises
-    `FlywheelError` for a path without a job.
+    `FlywheelError` for a path without a job, and for settings or rules that cannot be used.
     """
     told = on_drop or _logged
-    for one in load([Path(path)], pii, ReadOptions(exchanges=exchanges)):
+    settings = _settings(config)
+    options = msgspec.structs.replace(read_options(settings), exchanges=exchanges)
+    for one in load([Path(path)], None if pii is None else _policy(settings, pii), options):
         if isinstance(one.safe, Drop):
             told(one.safe)
         else:
@@ -54,6 +65,7 @@ def training_signals(
     normalisation: Normalisation = "grpo",
     by: Sequence[str] = DEFAULT_BY,
     eps: float = 1e-4,
+    config: Config = None,
 ) -> TrainingSignal:
     """The advantage of every rollout below a path inside its group, by the rules of `convert --group-advantage`.
 
@@ -62,7 +74,9 @@ def training_signals(
     Raises `ValueError` for an unknown group key, `FlywheelError` for a path without a job.
     """
     _check_keys(by)
-    return training_signal([Path(path)], normalisation, by, eps, "standard", ReadOptions(exchanges=False))
+    settings = _settings(config)
+    options = msgspec.structs.replace(read_options(settings), exchanges=False)
+    return training_signal([Path(path)], normalisation, by, eps, policy_of(settings), options)
 
 
 def stream_rollouts(
@@ -74,7 +88,8 @@ def stream_rollouts(
     group_size: int | None = None,
     by: Sequence[str] = DEFAULT_BY,
     after: str | None = None,
-    pii: Pii = "standard",
+    pii: Pii = "settings",
+    config: Config = None,
 ) -> Iterator[RolloutRecord]:
     """A job's finished rollouts as they come, with their token ids where those may leave.
 
@@ -82,11 +97,21 @@ def stream_rollouts(
     what is there is given. `group_size` gives groups whole, with advantages. `after` is the `cursor` of the last
     record that was taken. Raises `FlywheelError` for a missing folder (unless followed), several jobs, a bad cursor.
     """
-    if unknown := [key for key in by if key not in GROUP_KEYS]:
-        raise ValueError(f"no group key {unknown[0]!r}; known: {', '.join(GROUP_KEYS)}")
-    yield from Stream(
-        Request(Path(path), follow, poll_interval, timeout, group_size, tuple(by), after, pii), _log.warning
+    _check_keys(by)
+    settings = _settings(config)
+    policy, options = _policy(settings, pii), read_options(settings)
+    request = Request(
+        Path(path), follow, poll_interval, timeout, group_size, tuple(by), after, policy, options, settings.groups.eps
     )
+    yield from Stream(request, _log.warning)
+
+
+def _settings(config: Config) -> Settings:
+    return load_settings(None if config is None else Path(config))
+
+
+def _policy(settings: Settings, pii: Pii) -> Policy:
+    return policy_of(settings, pii=None if pii == "settings" else pii)
 
 
 def _check_keys(by: Sequence[str]) -> None:

@@ -21,10 +21,25 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_pipe(home: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(f"T={GITHUB}\r\nx \xff\n".encode("latin-1"))))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(f"T={GITHUB}\r\nx \xff\n".encode())))
     assert main(["redact", "-"]) == 0
-    assert capfdbinary.readouterr().out == "T=[REDACTED:github_token:1]\r\nx \ufffd\n".encode()
+    assert capfdbinary.readouterr().out == "T=[REDACTED:github_token:1]\r\nx ÿ\n".encode()
     assert not home.exists()
+
+
+@pytest.mark.parametrize("bad", [b"caf\xe9", b"\xed\xb2\x80", b"\xff\xfeT\x00"])
+def test_bytes_that_are_no_text_are_refused_with_their_place(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], bad: bytes
+) -> None:
+    (tmp_path / "in.txt").write_bytes(f"T={GITHUB}\n".encode() + bad + b"\n")
+    (tmp_path / "out.txt").write_text("before")
+    assert main(["redact", "in.txt", "--out", "out.txt", "--report", "report.json"]) == 1
+    told = capsys.readouterr()
+    place = 4 if bad.startswith(b"caf") else 1
+    assert f"in.txt:2: byte {place} of the line is no UTF-8" in told.err
+    assert told.out == ""
+    assert (tmp_path / "out.txt").read_text() == "before"
+    assert not (tmp_path / "report.json").exists()
 
 
 def test_a_file_with_a_report(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

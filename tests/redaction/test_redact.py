@@ -166,6 +166,35 @@ def test_tokens_of_touched_messages_and_later_prompts_go() -> None:
     ]
 
 
+def test_a_secret_that_only_tokens_spell_takes_them_along() -> None:
+    pieces = ["It is ", GITHUB[:6], GITHUB[6:20], GITHUB[20:], "."]
+    choice = [{"token": piece, "logprob": -0.1, "top_logprobs": [{"token": "no", "logprob": -2.0}]} for piece in pieces]
+    result = redacted(
+        Message("assistant", "clean", token_ids=(1,), logprobs=(0.0,), extra={"tokens": ["It", " is"], "a": 1}),
+        Message("assistant", "It is.", token_ids=(2,), logprobs=(0.0,), extra={"tokens": pieces, "a": 1}),
+        Message("assistant", "more", extra={"logprobs": choice, "prompt_token_ids": [1], "a": 1}),
+        exchanges=tuple(
+            Exchange(n, context=n, token_capture={"wire": "w", "prompt_token_ids": [n], "completions": [{"tokens": t}]})
+            for n, t in enumerate((["a", "b"], pieces))
+        ),
+    )
+    assert result.tokens_removed
+    assert result.redactions == {"github_token": 3}
+    assert [m.content for m in result.messages] == ["clean", "It is.", "more"]
+    assert [m.token_ids for m in result.messages] == [(1,), None, None]
+    assert [m.extra for m in result.messages] == [{"tokens": ["It", " is"], "a": 1}, {"a": 1}, {"a": 1}]
+    assert [sorted(e.token_capture or {}) for e in result.exchanges] == [
+        ["completions", "prompt_token_ids", "wire"],
+        ["wire"],
+    ]
+    assert redactor("standard").redact(result) == result
+
+
+def test_tokens_of_a_touched_text_are_no_second_finding() -> None:
+    result = redacted(Message("assistant", f"It is {GITHUB}", extra={"tokens": ["It is ", GITHUB]}))
+    assert (result.messages[0].extra, result.redactions) == (None, {"github_token": 1})
+
+
 def test_a_finding_in_a_number_drops_and_the_drop_has_no_value() -> None:
     result = redactor("standard").redact(rollout(call('{"card": 4111111111111111}'), agent="a", model="m", job="j"))
     assert result == Drop(

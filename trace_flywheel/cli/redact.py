@@ -14,6 +14,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 import typer
 
 from trace_flywheel.cli.options import AsJson, Config, Home, settings_of
+from trace_flywheel.records.errors import FlywheelError
 
 
 def redact(
@@ -29,7 +30,6 @@ def redact(
 ) -> None:
     from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.flow.redact_file import redact_lines
-    from trace_flywheel.records.errors import FlywheelError
     from trace_flywheel.redaction.redact import redactor
 
     if as_json and out is None:
@@ -42,7 +42,7 @@ def redact(
         source = _opened(file, stack)
         # The rules are built before the output is opened: a faulty rule file writes nothing.
         clean = redactor(policy)
-        told = redact_lines(_text_lines(source), _target(out, stack), clean)
+        told = redact_lines(_text_lines(source, file), _target(out, stack), clean)
     if report is not None:
         _write(report, told.as_json(policy))
     for number, reason, rule in told.left_out:
@@ -64,10 +64,17 @@ def _target(out: Path | None, stack: ExitStack) -> BinaryIO:
     return sys.stdout.buffer if out is None else stack.enter_context(replaced(out))
 
 
-def _text_lines(source: BinaryIO) -> Iterator[str]:
-    """Lines with their ends; bytes that are no UTF-8 become U+FFFD."""
-    for line in source:
-        yield line.decode("utf-8", "replace")
+def _text_lines(source: BinaryIO, name: str) -> Iterator[str]:
+    """Lines with their ends. Bytes that are no UTF-8 end it: what cannot be read cannot be looked through, and what
+    would be put in their place is not what the file says."""
+    for number, line in enumerate(source, 1):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise FlywheelError(
+                f"{name}:{number}: byte {error.start + 1} of the line is no UTF-8; "
+                "convert the file first, for example with iconv -f latin1 -t utf-8"
+            ) from None
 
 
 def _write(path: Path, told: dict[str, Any]) -> None:

@@ -32,12 +32,18 @@ def load(paths: Sequence[Path], pii: Policy | str | None, options: ReadOptions) 
     """Everything below these folders and files, one unit at a time. Raises `FlywheelError` where there is no job."""
     plan = plan_of(paths)
     for base, drop in plan.problems:
-        yield Loaded(drop, drop, base, None)
+        yield Loaded(drop, _safe(drop, pii), base, None)
     for piece in plan.pieces:
         for unit, job in zip(piece.units, piece.jobs, strict=True):
             for read in read_unit(piece.run, unit, options):
-                safe = read if pii is None or isinstance(read, Drop) else redactor(pii).redact(read)
-                yield Loaded(read, safe, piece.base, job)
+                yield Loaded(read, _safe(read, pii), piece.base, job)
+
+
+def _safe(read: Rollout | Drop, pii: Policy | str | None) -> Rollout | Drop:
+    if pii is None:
+        return read
+    rules = redactor(pii)
+    return rules.safe(read) if isinstance(read, Drop) else rules.redact(read)
 
 
 def training_signal(
@@ -56,12 +62,12 @@ def training_signal(
     for one in load(paths, pii, options):
         if one.job is None:
             continue
-        if isinstance(one.read, Drop):
-            outcome = outcome_of_drop(one.read, one.base)
-        elif isinstance(one.safe, Drop):
+        if isinstance(one.safe, Rollout):
+            outcome = identity_of(one.safe, one.base)
+        elif isinstance(one.read, Rollout):
             outcome = refused(one.read, one.safe, one.base)
         else:
-            outcome = identity_of(one.safe, one.base)
+            outcome = outcome_of_drop(one.safe, one.base)
         outcome.key["job"] = one.job
         outcomes.append(outcome)
     _, blocks = signals(outcomes, by, normalisation, eps)

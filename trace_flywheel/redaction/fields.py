@@ -27,7 +27,7 @@ class Owner(NamedTuple):
     """Which text a field belongs to: a message of the main thread, of an exchange, the tools, or the rest."""
 
     kind: str
-    """`message`, `exchange`, `tools`, `exchange_tools` or `rollout`."""
+    """`message`, `exchange`, `tools`, `exchange_tools`, `capture` (a call's token lists) or `rollout`."""
     exchange: int = -1
     message: int = -1
 
@@ -103,6 +103,43 @@ def _is_plain(part: dict[str, Any]) -> bool:
 def _text_part(data: dict[str, Any]) -> dict[str, Any]:
     """Data without its token lists, which are no text; they go when the text they spell is touched."""
     return data if data.keys().isdisjoint(TOKEN_KEYS) else {k: v for k, v in data.items() if k not in TOKEN_KEYS}
+
+
+def spelled(rollout: Rollout) -> list[tuple[str, Owner]]:
+    """What the token strings of every message and call spell. Token ids and log-probabilities give nothing."""
+    held = [(m.extra, Owner("message", -1, i)) for i, m in enumerate(rollout.messages)]
+    for i, exchange in enumerate(rollout.exchanges):
+        held += [(m.extra, Owner("exchange", i, j)) for j, m in enumerate(exchange.messages)]
+        held.append((exchange.token_capture, Owner("capture", i)))
+    return [
+        (text, owner)
+        for data, owner in held
+        if data is not None and not data.keys().isdisjoint(TOKEN_KEYS)
+        for key in sorted(data.keys() & TOKEN_KEYS)
+        for text in (_spelled(data[key]), _spelled(data[key], ALTERNATIVES))
+        if text
+    ]
+
+
+ALTERNATIVES = "top_logprobs"
+"""Beside each sampled token, what might have been sampled: a text of its own."""
+
+
+def _spelled(tokens: Any, wanted: str = "", inside: bool = False) -> str:
+    """The strings in token lists joined in their order: those under `wanted` only, else all but the alternatives."""
+    if isinstance(tokens, str):
+        return tokens if inside or not wanted else ""
+    if isinstance(tokens, list):
+        if tokens and isinstance(tokens[0], int | float):
+            return ""
+        return "".join(_spelled(item, wanted, inside) for item in tokens)
+    if isinstance(tokens, dict):
+        return "".join(
+            _spelled(item, wanted, inside or name == wanted)
+            for name, item in tokens.items()
+            if inside or wanted or name != ALTERNATIVES
+        )
+    return ""
 
 
 def visit(rollout: Rollout, take: Take) -> Rollout:

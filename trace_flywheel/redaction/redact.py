@@ -22,13 +22,14 @@ from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.redaction.assignment import sensitive, whole_value_is_secret
 from trace_flywheel.redaction.depth import LIMIT, DeepDataError, deep_field, deeper_than
-from trace_flywheel.redaction.fields import Owner, values_of, visit
+from trace_flywheel.redaction.fields import Owner, spelled, values_of, visit
 from trace_flywheel.redaction.identities import Named, identities_of, masked_name, names_of, with_names
+from trace_flywheel.redaction.joints import Joined
 from trace_flywheel.redaction.jsontext import Leaf, Node, node_of
 from trace_flywheel.redaction.marks import PLACEHOLDER as PLACEHOLDER  # the room's public names
 from trace_flywheel.redaction.marks import Marks
 from trace_flywheel.redaction.policy import Allowed, Policy, Sighting, fingerprint, policy_named
-from trace_flywheel.redaction.scanner import FOLD, Finding, Scanner, resolve
+from trace_flywheel.redaction.scanner import Finding, Scanner, resolve
 from trace_flywheel.redaction.second_gate import found_by_kingfisher
 from trace_flywheel.redaction.spread import forms, places, strong
 from trace_flywheel.redaction.tokens import without_tokens
@@ -94,6 +95,8 @@ class Redactor:
         if secret := next(self._in_names(list(names)), None):
             raise SecretLeftError(secret[1][0].rule.name, field=names[secret[0]])
         values = values_of(rollout)
+        texts, tokens = len(values), spelled(rollout)
+        values += [text for text, _ in tokens]
         touched, seen = self._clean(values, names)
         if not touched:
             clean = rollout if rollout.redactions is not None else msgspec.structs.replace(rollout, redactions={})
@@ -104,7 +107,12 @@ class Redactor:
             owners.append(owner)
             return values[len(owners) - 1] if len(owners) - 1 in touched else value
 
-        redacted, removed = without_tokens(visit(rollout, take), {owners[i] for i in touched})
+        visited = visit(rollout, take)
+        told = {owners[i] for i in touched if i < texts}
+        owners += [owner for _, owner in tokens]
+        redacted, removed = without_tokens(visited, told | {owners[i] for i in touched})
+        # What tokens spell is told where no text of theirs was: it goes with them and is no second finding.
+        seen = [(i, rule, value) for i, rule, value in seen if i < texts or owners[i] not in told]
         total = Counter(rollout.redactions or {}) + Counter(rule for _, rule, _ in seen)
         changed = msgspec.structs.replace(
             redacted,
@@ -349,8 +357,8 @@ def _text_of(
 
 
 def _value(data: bytes, finding: Finding) -> str:
-    """The value found, line continuations inside it taken out."""
-    return re.sub(FOLD, b"", data[finding.start : finding.end]).decode("utf-8", "replace")
+    """The value found, joints inside it undone."""
+    return Joined(data[finding.start : finding.end]).text.decode("utf-8", "replace")
 
 
 def _secrets(findings: list[Finding]) -> list[Finding]:

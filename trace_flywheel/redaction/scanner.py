@@ -15,6 +15,7 @@ import re2
 
 from trace_flywheel.redaction.assignment import is_secret_value
 from trace_flywheel.redaction.engines import Engine, HyperscanEngine, Re2Engine, best_engine
+from trace_flywheel.redaction.joints import DETECTORS, Joined
 from trace_flywheel.redaction.rules import Rule, expand
 from trace_flywheel.redaction.validators import VALIDATORS
 
@@ -28,9 +29,6 @@ an agreed one is taken to its end: the closing quote it was opened with, or the 
 _ENDS = {b'"': re.compile(rb'[^"\n]*'), b"'": re.compile(rb"[^'\n]*"), b"": re.compile(rb"[^\s\"'`<>,;\\]*")}
 MARK_OPENS = b"[REDACTED:"
 """Before a rule's name in a placeholder: what follows it is no assignment."""
-FOLD = rb"\\(?:\r?\n|\\\\n)\+?"
-"""A line continuation inside a token, as written or JSON-escaped."""
-FOLD_DETECT = r"[^\s\\\"'`]{4}\\(?:\r?\n|\\\\n)\+?[^\s\\\"'`]{4}"
 
 
 class ScannerError(RuntimeError):
@@ -49,12 +47,12 @@ class Finding(NamedTuple):
 class Look:
     """What the detectors saw in some leaves. `findings` confirms one leaf; others cost nothing."""
 
-    def __init__(self, scanner: "Scanner", leaves: Sequence[bytes], folds: bool) -> None:
+    def __init__(self, scanner: "Scanner", leaves: Sequence[bytes], joints: bool) -> None:
         self._scanner, self._leaves = scanner, leaves
         self._data = b"%b%b%b" % (SEPARATOR, SEPARATOR.join(leaves), SEPARATOR)
         self._starts = list(accumulate(map((1).__add__, map(len, leaves)), initial=1))
         self._hits: dict[int, dict[int, list[int]]] = {}
-        self._folded: set[int] = set()
+        self._jointed: set[int] = set()
         last = len(leaves) - 1
         for expression, end in scanner.engine.hits(self._data):
             touched = range(len(leaves)) if end < 0 else (min(max(bisect_right(self._starts, end - 1) - 1, 0), last),)
@@ -62,12 +60,12 @@ class Look:
                 for rule in scanner.rules_of[expression]:
                     if rule < len(scanner.rules):
                         self._hits.setdefault(leaf, {}).setdefault(rule, []).append(end)
-                    elif folds:
-                        self._folded.add(leaf)
+                    elif joints:
+                        self._jointed.add(leaf)
 
     def suspects(self) -> list[int]:
         """Leaves with any detector match, in order: a superset of those with findings."""
-        return sorted(self._hits.keys() | self._folded)
+        return sorted(self._hits.keys() | self._jointed)
 
     def findings(self, leaf: int) -> list[Finding]:
         """Confirmed findings of a leaf, in order of place, not overlapping."""
@@ -76,8 +74,8 @@ class Look:
         for rule, ends in self._hits.get(leaf, {}).items():
             for start, end in self._scanner.confirmed(rule, self._data, ends, low, high):
                 found.append(Finding(start - low, end - low, rule, self._scanner.rules[rule]))
-        if leaf in self._folded:
-            found += self._scanner.unfolded(self._leaves[leaf])
+        if leaf in self._jointed:
+            found += self._scanner.over_joints(self._leaves[leaf])
         return resolve(found)
 
 
@@ -92,14 +90,17 @@ class Scanner:
             self._confirm = [re2.compile(rule.pattern().encode(), options) for rule in self.rules]
             self._detect = [re2.compile(rule.expression().encode(), options) for rule in self.rules]
             self._context = [re2.compile(r.context.encode(), options) if r.context else None for r in self.rules]
-            expressions = [*((rule.database, rule.expression()) for rule in self.rules), ("literal", FOLD_DETECT)]
+            expressions = [
+                *((rule.database, rule.expression()) for rule in self.rules),
+                *(("literal", joint) for joint in DETECTORS),
+            ]
             unique = list(dict.fromkeys(expressions))
             self.engine: Engine = (engine or best_engine())(unique)
         except Exception as error:  # both libraries raise their own types; every one means the same here
             raise ScannerError(f"a redaction rule does not compile: {error}") from error
         places = {expression: place for place, expression in enumerate(unique)}
         self.rules_of: list[list[int]] = [[] for _ in unique]
-        """Rules by expression; an index past the last rule means a line continuation."""
+        """Rules by expression; an index past the last rule means a joint inside a value."""
         for rank, expression in enumerate(expressions):
             self.rules_of[places[expression]].append(rank)
         self._name_group = [p.groupindex.get(b"name", 0) for p in self._confirm]
@@ -110,9 +111,9 @@ class Scanner:
         self._checks = [[VALIDATORS[c] for c in rule.check] for rule in self.rules]
         self._prove()
 
-    def look(self, leaves: Sequence[bytes], folds: bool = True) -> "Look":
+    def look(self, leaves: Sequence[bytes], joints: bool = True) -> "Look":
         """One detector pass over all leaves; the rest is done leaf by leaf, as asked."""
-        return Look(self, leaves, folds)
+        return Look(self, leaves, joints)
 
     def scan(self, leaves: Sequence[bytes]) -> dict[int, list[Finding]]:
         """Findings by leaf, in order of place, not overlapping. Leaves without any are left out."""
@@ -182,20 +183,12 @@ class Scanner:
             return False
         return all(check(value) for check in self._checks[rule])
 
-    def unfolded(self, leaf: bytes) -> Iterator[Finding]:
-        """Findings that a line continuation cuts in two, as one span over both halves."""
-        cuts, joined, last = [], bytearray(), 0
-        for match in re.finditer(FOLD, leaf):
-            joined += leaf[last : match.start()]
-            cuts.append((len(joined), match.end() - len(joined)))
-            last = match.end()
-        joined += leaf[last:]
-        places = [place for place, _ in cuts]
-        for finding in self.look([bytes(joined)], folds=False).findings(0):
-            first, final = bisect_right(places, finding.start), bisect_right(places, finding.end - 1)
-            if first != final:
-                shift = cuts[first - 1][1] if first else 0
-                yield finding._replace(start=finding.start + shift, end=finding.end + cuts[final - 1][1])
+    def over_joints(self, leaf: bytes) -> Iterator[Finding]:
+        """Findings that are seen only when the joints inside them are undone, each as one span of the leaf."""
+        joined = Joined(leaf)
+        for finding in self.look([joined.text], joints=False).findings(0):
+            if (span := joined.span(finding.start, finding.end)) is not None:
+                yield finding._replace(start=span[0], end=span[1])
 
     def _prove(self) -> None:
         """Every rule finds its own first example, also right after an escaped line break."""

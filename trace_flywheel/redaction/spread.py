@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
@@ -22,9 +23,13 @@ def strong(value: str) -> bool:
 
 
 def forms(value: str) -> list[str]:
-    """The value as it may stand elsewhere: plain, URL-encoded, JSON-escaped, and inside base64 at each alignment."""
+    """The value as it may stand elsewhere: plain, URL-encoded, JSON-escaped once or twice, in hex, and inside base64
+    (of either alphabet) at each alignment."""
     data = value.encode()
-    found = [value, quote(value, safe=""), json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1]]
+    url, escaped = quote(value, safe=""), json.dumps(value)[1:-1]
+    found = [value, url, re.sub(r"%..", lambda code: code[0].lower(), url)]
+    found += [json.dumps(value, ensure_ascii=False)[1:-1], escaped, json.dumps(escaped)[1:-1]]
+    found += [data.hex(), data.hex().upper()]
     for shift in range(3):
         whole = base64.b64encode(bytes(shift) + data).decode().rstrip("=")
         inner = whole[(0, 2, 3)[shift] : len(whole) if (shift + len(data)) % 3 == 0 else -1]

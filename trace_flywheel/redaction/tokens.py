@@ -1,6 +1,7 @@
 """Token ids, token strings and logprobs decode to text: what spells a redacted text goes with it.
 
-A touched message loses its own tokens; every prompt that holds it, that is every later call's, loses its prompt tokens.
+A touched message loses its own tokens, and one whose token strings spell a finding counts as touched; every prompt
+that holds it, that is every later call's, loses its prompt tokens.
 """
 
 from typing import Any
@@ -58,8 +59,9 @@ def _exchange(exchange: Exchange, index: int, touched: set[Owner], main: set[int
         messages = exchange.messages
     capture = exchange.token_capture
     if capture is not None:
-        gone = (PROMPT_KEYS if prompt_hit else frozenset()) | (
-            (TOKEN_KEYS - PROMPT_KEYS) if answer_hit else frozenset()
+        spells = Owner("capture", index) in touched
+        gone = (PROMPT_KEYS if prompt_hit or spells else frozenset()) | (
+            (TOKEN_KEYS - PROMPT_KEYS) if answer_hit or spells else frozenset()
         )
         if gone:
             capture = {k: v for k, v in capture.items() if k not in gone and k != "digest"}
