@@ -3,12 +3,14 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_flywheel.curation.holdout import Holdout, fingerprint
+from trace_flywheel.curation.golden_text import asked_by_task, grams_of, ngrams, spelt
+from trace_flywheel.curation.holdout import COMMON_TASKS, Holdout, fingerprint
 from trace_flywheel.records.golden import Golden
 from trace_flywheel.records.message import Message, ToolCall
 
@@ -22,6 +24,11 @@ GOLDEN = Golden("g-ledger", statement=STATEMENT, answer=ANSWER, path="eval/golde
 
 def asked(text: str, *more: Message) -> list[Message]:
     return [Message("user", text), *more]
+
+
+def tasks_asking(goldens: list[Golden], *texts: str) -> list[np.ndarray]:
+    """What the index would hold of tasks with these prompts."""
+    return [Holdout(goldens, 0.5).find(asked(text)).asked for text in texts]
 
 
 def said(text: str) -> Message:
@@ -143,14 +150,50 @@ def test_preamble_that_the_corpus_shares_counts_little() -> None:
     golden = Golden("g", statement=PREAMBLE + TAILS[0])
     assert Holdout([golden], 0.5).hits(asked(PREAMBLE + OTHER)) is not None
     prompts = [PREAMBLE + OTHER, *(f"{PREAMBLE} Task {i}: {i * 7} rows are to be sorted" for i in range(8))]
-    holdout = Holdout([golden], 0.5, prompts)
+    holdout = Holdout([golden], 0.5, tasks_asking([golden], *prompts))
     assert holdout.hits(asked(PREAMBLE + OTHER)) is None
     assert holdout.hits(asked(PREAMBLE + TAILS[0])) is not None
 
 
 def test_golden_asked_many_times_in_the_corpus_is_still_found() -> None:
     changed = STATEMENT.replace("report.txt", "summary.txt")
-    assert Holdout([GOLDEN], 0.5, [changed] * 50).hits(asked(changed)) is not None
+    found = Holdout([GOLDEN], 0.5).find(asked(changed)).asked
+    tasks = pd.Series([f"t{i}" for i in range(50)])
+    once = asked_by_task(tasks, pd.Series(["one prompt"] * 50), pd.Series([spelt(found)] * 50))
+    assert [grams.tolist() for grams in once] == [found.tolist()]
+    assert Holdout([GOLDEN], 0.5, once).hits(asked(changed)) is not None
+    many = asked_by_task(tasks, pd.Series([f"prompt {i}" for i in range(50)]), pd.Series([spelt(found)] * 50))
+    assert len(many) == 50
+
+
+def test_what_few_tasks_share_is_no_boilerplate() -> None:
+    """Half of an item under two other names must not discount itself away."""
+    half = " ".join(STATEMENT.split()[:18])
+    for tasks in (1, COMMON_TASKS - 1):
+        assert Holdout([GOLDEN], 0.5, tasks_asking([GOLDEN], *[half] * tasks)).hits(asked(half)) is not None
+    assert Holdout([GOLDEN], 0.5, tasks_asking([GOLDEN], *[half] * COMMON_TASKS)).hits(asked(half)) is None
+
+
+def test_only_prompts_make_boilerplate() -> None:
+    found = Holdout([GOLDEN], 0.5).find([Message("system", STATEMENT), said(STATEMENT)])
+    assert (len(found.grams), len(found.asked)) == (len(ngrams(STATEMENT)),) * 2
+    found = Holdout([GOLDEN], 0.5).find(asked("Do the task.", said(STATEMENT)))
+    assert (len(found.grams), len(found.asked)) == (len(ngrams(STATEMENT)), 0)
+
+
+def test_grams_are_spelt_and_read_back() -> None:
+    grams = np.unique(ngrams(STATEMENT))
+    assert grams_of(spelt(grams) or "").tolist() == grams.tolist()
+    assert spelt(grams[:0]) is None
+
+
+def test_an_alias_holds_out_too() -> None:
+    goldens = [Golden("a", suite="s", aliases=((None, "b"), ("t", "c")), line=1)]
+    frame = pd.DataFrame({"task_id": ["a", "b", "c", "c", "d"], "suite": ["s", "x", "t", "u", "s"]})
+    answer = Holdout(goldens, 0.5).by_id(frame)
+    assert answer["row"].tolist() == [0, 1, 2]
+    named = {"golden": "a", "suite": "s", "path": "", "line": 1}
+    assert [json.loads(e) for e in answer["evidence"]] == [named, {**named, "alias": "b"}, {**named, "alias": "c"}]
 
 
 def test_copies_of_a_golden_do_not_discount_it_away() -> None:

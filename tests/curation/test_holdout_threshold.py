@@ -1,7 +1,15 @@
 """`goldens.overlap`, held against labelled cases: what leaks an eval item and what merely resembles it.
 
-0.5 parts them with room on both sides; the test fails when a change of tokens, n-grams or weights moves a case across.
+`golden_cases.jsonl` holds 8 goldens with one preamble, 4 tasks of a corpus with the same preamble, 54 leaks (verbatim,
+cut, edited, reworded) and 26 tasks of their own (templates with other values, other questions about the same files).
+The figures in docs/curation.md are those of this file.
 """
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,59 +18,68 @@ from trace_flywheel.records.golden import Golden
 from trace_flywheel.records.message import Message
 from trace_flywheel.settings import Goldens
 
-PREAMBLE = (
-    "You are working in a Linux container. Use the shell to look at files, never ask the user, and write your final "
-    "answer to the file answer.txt before you stop. "
+DOCS = Path(__file__).parents[2] / "docs" / "curation.md"
+ROWS: list[dict[str, Any]] = [
+    json.loads(line) for line in Path(__file__).with_name("golden_cases.jsonl").read_text("utf-8").splitlines()
+]
+GOLDENS = [Golden(r["golden"]["task_id"], statement=r["golden"]["prompt"]) for r in ROWS if "golden" in r]
+CASES = [row["case"] for row in ROWS if "case" in row]
+
+
+def asked(text: str) -> list[Message]:
+    return [Message("user", text)]
+
+
+@cache
+def shares() -> tuple[float, ...]:
+    """Of the golden's statement in every case, what the corpus shares discounted."""
+    corpus = [Holdout(GOLDENS, 0.5).find(asked(row["corpus"])).asked for row in ROWS if "corpus" in row]
+    found = [Holdout(GOLDENS, 1e-9, corpus).hits(asked(case["text"])) for case in CASES]
+    return tuple(float(hit["share"]) if hit else 0.0 for hit in found)
+
+
+def precision_and_recall(overlap: float) -> tuple[float, float]:
+    held = [case["leak"] for case, share in zip(CASES, shares(), strict=True) if share >= overlap]
+    return sum(held) / len(held), sum(held) / sum(case["leak"] for case in CASES)
+
+
+def test_the_cases_are_as_many_as_the_docs_say() -> None:
+    leaks = sum(case["leak"] for case in CASES)
+    assert (len(GOLDENS), leaks, len(CASES) - leaks) == (8, 54, 26)
+    assert f"{leaks} leaks and {len(CASES) - leaks} tasks of their own" in DOCS.read_text("utf-8")
+
+
+def test_the_docs_say_what_is_measured() -> None:
+    table = re.findall(r"^\| (0\.\d) \| (\d\.\d\d) \| (\d\.\d\d) \|$", DOCS.read_text("utf-8"), re.MULTILINE)
+    assert len(table) == 7
+    for overlap, precision, recall in table:
+        measured = precision_and_recall(float(overlap))
+        assert (precision, recall) == tuple(f"{value:.2f}" for value in measured), overlap
+
+
+def test_the_default_loses_no_task_of_its_own_and_few_leaks() -> None:
+    precision, recall = precision_and_recall(Goldens().overlap)
+    assert precision == 1.0
+    assert recall > 0.9
+
+
+def test_no_task_of_its_own_comes_near_the_default() -> None:
+    most = max(share for case, share in zip(CASES, shares(), strict=True) if not case["leak"])
+    assert most + 0.15 < Goldens().overlap
+
+
+@pytest.mark.parametrize(
+    "kind", ["verbatim", "upper case", "first fifth", "last fifth", "inside a longer", "split over"]
 )
-LEDGER = (
-    "In the folder books there are twelve monthly ledgers in CSV form. Find the supplier whose unpaid invoices add up "
-    "to the largest sum at the end of October, and report the supplier's name, the sum and the oldest due date."
-)
-PARSER = (
-    "The parser in src/grammar.py accepts nested comments of any depth but loses the line number of the first closing "
-    "mark. Repair it so that every token keeps the line it started on, and add a test for three levels."
-)
-FERRY = (
-    "Plan a trip from Oban to Tiree and back for four people and one van between the ninth and the fourteenth of June, "
-    "leaving as late as possible on the first day, and state the total fare."
-)
-GOLDENS = [Golden(f"g{i}", statement=PREAMBLE + text) for i, text in enumerate((LEDGER, PARSER, FERRY))]
-LEAKS = {
-    "verbatim": PREAMBLE + LEDGER,
-    "without the preamble": PARSER,
-    "upper case, other punctuation": FERRY.upper().replace(",", ";").replace(".", " --"),
-    "inside a longer request": f"Hello! Here is the next one.\n\n> {LEDGER}\n\nThank you, and take your time.",
-    "last sentence cut": PREAMBLE + PARSER.rpartition(", and add")[0],
-    "two words replaced": PREAMBLE + LEDGER.replace("twelve", "several").replace("report", "tell me"),
-    "first words cut": PREAMBLE + " ".join(FERRY.split()[8:]),
-    "line breaks in between": "\n".join(PARSER.split(" ")),
-}
-CLEAN = {
-    "the preamble with another task": PREAMBLE + "Count the words of every poem in verses/ and sort the files by it.",
-    "the same trade, other words": "Which customer owes us most? Look through the invoices of last year and name him.",
-    "a shared phrase": "Find the supplier whose unpaid invoices add up to something odd in March, then mail Ann.",
-    "the same subject asked anew": "Our grammar forgets where a comment ended. Give tokens the right line again.",
-    "same places, other trip": "Is there a ferry from Oban to Tiree on a Sunday in winter, and may dogs come along?",
-    "a template with other values": "Plan a trip from Ullapool to Stornoway and back for two people and one bicycle "
-    "between the second and the third of May, leaving as early as possible on the first day, and state the duration.",
-    "nothing in common": "Write a haiku about rain on a tin roof.",
-}
+def test_a_kind_of_leak_that_is_always_found(kind: str) -> None:
+    found = [
+        share for case, share in zip(CASES, shares(), strict=True) if case["leak"] and case["kind"].startswith(kind)
+    ]
+    assert found
+    assert min(found) >= Goldens().overlap
 
 
-@pytest.mark.parametrize("case", LEAKS)
-def test_a_leak_is_found(case: str) -> None:
-    assert Holdout(GOLDENS, Goldens().overlap).hits([Message("user", LEAKS[case])])
-
-
-@pytest.mark.parametrize("case", CLEAN)
-def test_a_task_of_its_own_is_kept(case: str) -> None:
-    assert Holdout(GOLDENS, Goldens().overlap).hits([Message("user", CLEAN[case])]) is None
-
-
-def test_the_default_stands_in_the_gap_between_both() -> None:
-    def share(text: str) -> float:
-        found = Holdout(GOLDENS, 1e-6).hits([Message("user", text)])
-        return float(found["share"]) if found else 0.0
-
-    least, most = min(map(share, LEAKS.values())), max(map(share, CLEAN.values()))
-    assert most + 0.1 < Goldens().overlap < least
+def test_words_that_were_all_replaced_are_beyond_n_grams() -> None:
+    """What the search cannot find is known, and said."""
+    found = [share for case, share in zip(CASES, shares(), strict=True) if "reworded" in case["kind"]]
+    assert found == [0.0, 0.0]

@@ -122,3 +122,38 @@ def test_a_home_still_holds_out_goldens_that_are_out_of_sight(
     config.write_text('[goldens]\nforget = ["evals/eval/goldens.jsonl"]\n')
     assert refresh(home, "--root", str(evals), "--root", str(jobs), "--config", str(config)) == 0
     assert dropped_for(home) == set()
+
+
+def test_what_all_tasks_ask_is_no_golden_and_an_alias_is(flow: MakeFlow) -> None:
+    """A harness preamble that the golden has too must not hold out everything that was ever run."""
+    preamble, asked = sentence(90, 60), {t: sentence(91 + i, 20) for i, t in enumerate("abcdef")}
+
+    def said(task: str, seed: int) -> dict[str, Any]:
+        row = trace(f"{task}-0", task, 1.0, seed)
+        row["messages"][0]["content"] = f"{preamble} {asked[task]}"
+        return row
+
+    goldens = [{"task_id": "g", "prompt": f"{preamble} {asked['a']}"}, {"task_id": "h", "aliases": ["f"]}]
+    rows = [said(task, 10 * i) for i, task in enumerate("abcdef")]
+    rows.append({**said("a", 77), "trace_id": "leak-1", "task_id": "another"})
+    made = flow({"r": rows}, goldens).run()
+    for name in ("sft_dataset", "rl_dataset"):
+        fates = fates_of(find_version(made[name].path.parents[2], name)).to_pylist()
+        held = {f["trace_id"]: (f["reason"], json.loads(f["evidence"])) for f in fates if f["stage"] == "golden"}
+        assert {t: reason for t, (reason, _) in held.items()} == {
+            "a-0": "golden_near_duplicate",
+            "leak-1": "golden_near_duplicate",
+            "f-0": "golden_id",
+        }
+        assert held["leak-1"][1] | {"path": ""} == {
+            "golden": "g", "suite": None, "path": "", "line": 1, "side": "statement", "share": 1.0, "overlap": 0.5
+        }  # fmt: skip
+        assert held["f-0"][1]["alias"] == "f"
+
+
+def test_few_tasks_with_one_preamble_are_held_out_rather_than_leaked(flow: MakeFlow) -> None:
+    preamble = sentence(90, 60)
+    row = trace("b-0", "b", 1.0, 1)
+    row["messages"][0]["content"] = f"{preamble} {sentence(92, 20)}"
+    made = flow({"r": [row]}, [{"task_id": "g", "prompt": f"{preamble} {sentence(91, 20)}"}]).run()
+    assert made["sft_dataset"].ledger.dropped["golden"] == {"golden_near_duplicate": 1}

@@ -85,3 +85,20 @@ def test_goldens_stand_above_the_runs_folder(tmp_path: Path) -> None:
     assert above(run_folder) == (near,)
     assert above(tmp_path / "a") == (near, far)
     assert goldens_above(Run("r", "eval_run", run_folder, run_folder / "results.json")) == (near,)
+
+
+def test_aliases_are_other_names_and_a_broken_one_is_no_golden(tmp_path: Path) -> None:
+    good, bad, worse = read(
+        tmp_path,
+        {"task_id": "t", "aliases": ["b", {"task_id": "a", "suite": "s"}, "b"]},
+        {"task_id": "t", "aliases": "b"},
+        {"task_id": "t", "aliases": [{"suite": "s"}]},
+    )
+    assert isinstance(good, Golden)
+    assert good.aliases == (("s", "a"), (None, "b"))
+    assert good.is_task("b", "x")
+    assert good.is_task("a", None)
+    assert not good.is_task("a", "x")
+    assert isinstance(bad, Drop)
+    assert isinstance(worse, Drop)
+    assert "aliases" in bad.evidence["text"]

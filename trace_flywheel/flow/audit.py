@@ -37,7 +37,7 @@ def audit(version: Version, holdout: Holdout, redactor: Redactor) -> dict[str, l
     rows = list(provenance(version))
     faults["ledger_conserves"] += _ledger(version)
     faults["provenance_complete"] += [f for row in rows for f in _provenance(row)]
-    golden_ids = {golden.task_id for golden in holdout.goldens if golden.suite is None}
+    golden_ids = {name for golden in holdout.goldens for suite, name in golden.names if suite is None}
     faults["no_golden"] += [f"row {row.row_id}: task {row.task_id}" for row in rows if row.task_id in golden_ids]
     twice = [row_id for row_id, n in Counter(row.row_id for row in rows).items() if n > 1]
     faults["row_ids_unique"] += [f"row {row_id}" for row_id in sorted(twice)]

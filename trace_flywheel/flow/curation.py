@@ -10,6 +10,7 @@ from trace_flywheel.flow import funnel
 from trace_flywheel.flow.corpora import Corpora, corpora_digest, corpora_for, read_corpora
 from trace_flywheel.flow.frame import Index, agreeing, digest_of, graded, load_index
 from trace_flywheel.flow.funnel import Attempts
+from trace_flywheel.flow.goldens import holdout_over
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.manifest import hashed_settings, recipe_settings
 from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, Kind, every, name_of
@@ -51,7 +52,7 @@ class Curation:
 
     @cached_property
     def holdout(self) -> Holdout:
-        return Holdout(self.inputs.goldens, self.settings.goldens.overlap)
+        return holdout_over(self.lake, self.settings, self.inputs)
 
     def corpora(self, name: str) -> Corpora:
         """What rows of this dataset are held against; read once for all that share it."""

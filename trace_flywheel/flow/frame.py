@@ -102,7 +102,7 @@ def load_index(lake: Lake) -> Index:
             lost += lake.drops(sidecar)
         except FileNotFoundError:
             raise LakeError(f"run {sidecar.run_id} changed while the index was read; run it again") from None
-    table = pa.concat_tables(tables)
+    table = pa.concat_tables(tables).unify_dictionaries()
     keys = [(name, "ascending") for name in ("run_id", "trace_id", "part", "position")]
     table = table.take(pc.sort_indices(table, sort_keys=keys)).combine_chunks()
     return Index(

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from trace_flywheel.curation.advantages import group_table
-from trace_flywheel.curation.decisions import COLUMNS, drops, no_drops
+from trace_flywheel.curation.decisions import COLUMNS, no_drops
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.preference import PairSet
 from trace_flywheel.curation.same_rollout import conflicting_ids, same_rollout
@@ -134,13 +134,10 @@ def crossing_drops(funnel: Funnel, index: Index, settings: Settings) -> pd.DataF
 
 
 def hold_out(funnel: Funnel, index: Index, holdout: Holdout) -> tuple[str, ...]:
-    """Goldens by id, then by the evidence that the index carries. A warning where that is most of what there is."""
+    """Goldens by id, then by what the index found of their text. A warning where that is most of what there is."""
     entered = int(funnel.alive.sum())
     funnel.take(holdout.by_id(index.frame))
-    hits = index.frame["golden_hits"]
-    rows = np.flatnonzero(hits.notna().to_numpy(dtype=bool) & funnel.alive)
-    near = drops(Stage.GOLDEN, rows, "golden_near_duplicate", [{}] * len(rows))
-    funnel.take(near.assign(evidence=hits.iloc[rows].to_numpy()))
+    funnel.take(holdout.near(index.frame, funnel.alive))
     held = entered - int(funnel.alive.sum())
     if held <= MOSTLY_HELD_OUT * entered:
         return ()

@@ -8,6 +8,7 @@ from typing import Literal
 
 import orjson
 
+from trace_flywheel.curation.golden_text import spelt
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.masking import SupervisedRollout, supervised
 from trace_flywheel.curation.message_hashes import Conversation, attempt_hash, masks_of, roles
@@ -32,7 +33,9 @@ def entry(
     learned_from = recorded if rollout.correction is None else Conversation(messages, rollout.tools)
     prompt, learned = prompt_text(messages), supervised_text(messages)
     prompt_shingles, learned_shingles = shingle_hashes(prompt), shingle_hashes(learned)
-    hits = holdout.hits(rollout.messages) or (holdout.hits(messages) if rollout.correction else None)
+    found = holdout.find(rollout.messages)
+    if rollout.correction:
+        found = found.joined(holdout.find(messages))
     low, high = rollout.reward_range or (None, None)
     return IndexEntry(
         run_id=rollout.run_id,
@@ -87,7 +90,9 @@ def entry(
         supervised_sketch=sketch(learned_shingles).astype("<u4").tobytes(),
         prompt_shingles=prompt_shingles.tolist(),
         supervised_shingles=learned_shingles.tolist(),
-        golden_hits=orjson.dumps(hits, option=orjson.OPT_SORT_KEYS).decode() if hits else None,
+        golden_hits=orjson.dumps(found.whole, option=orjson.OPT_SORT_KEYS).decode() if found.whole else None,
+        golden_grams=spelt(found.grams),
+        golden_asked=spelt(found.asked),
         redactions=sum((rollout.redactions or {}).values()),
         training_grade=_training_grade(rollout),
     )

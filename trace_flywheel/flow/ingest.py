@@ -254,8 +254,7 @@ def _digest(
     if step == REDACTED:
         corrections = [msgspec.to_builtins(c) for _, c in sorted(inputs.corrections_of(run_id).items())]
         return content_id([FORMAT, CODE[step], content, policy_of(settings).digest(), corrections])
-    rules = [settings.redaction.supervise_placeholders, settings.goldens.overlap]
-    return content_id([FORMAT, CODE[step], content, inputs.goldens_digest, rules])
+    return content_id([FORMAT, CODE[step], content, inputs.goldens_digest, settings.redaction.supervise_placeholders])
 
 
 def _is_fresh(step: str, lake: Lake, settings: Settings, inputs: SideInputs, run: Run, fingerprint: str) -> bool:

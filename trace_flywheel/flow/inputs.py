@@ -59,7 +59,7 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def goldens_digest(self) -> str:
         """Of what the goldens say, not of where they stand."""
-        return content_id(sorted({(g.suite or "", g.task_id, g.statement, g.answer) for g in self.goldens}))
+        return content_id(sorted({(g.suite or "", g.task_id, g.statement, g.answer, g.aliases) for g in self.goldens}))
 
     @cached_property
     def grades_digest(self) -> str:

@@ -15,6 +15,7 @@ LISTS = {
     "supervised_shingles": pa.list_(pa.uint32()),
 }
 SKETCHES = ("prompt_sketch", "supervised_sketch")
+_SHARED = frozenset({"golden_grams", "golden_asked"})
 _WHOLE = frozenset({"part", "position", "masked_steps", "n_supervised_chars", "n_chars", "redactions"})
 _REAL = frozenset({"reward", "reward_low", "reward_high", "judge_score"})
 _FLAGS = frozenset({"is_truncated", "never_called", "retried", "has_correction", "has_step_verdicts", "training_grade"})
@@ -23,6 +24,8 @@ _FLAGS = frozenset({"is_truncated", "never_called", "retried", "has_correction",
 def _type(name: str) -> pa.DataType:
     if name in LISTS:
         return LISTS[name]
+    if name in _SHARED:
+        return pa.dictionary(pa.int32(), pa.string())
     if name in SKETCHES:
         return pa.binary(PERMUTATIONS * 4)
     if name in _WHOLE:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.audit import PROMISES, audit, shown
+from trace_flywheel.flow.goldens import holdout_over
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
 from trace_flywheel.flow.names import ADVANTAGES
 from trace_flywheel.flow.policy import policy_of
@@ -76,7 +76,7 @@ def promises_of(name: str) -> dg.AssetChecksDefinition:
     def check(settings: SettingsResource) -> Iterator[dg.AssetCheckResult]:
         tree = settings.load()
         version = find_version(tree.home, name)
-        holdout = Holdout(side_inputs_now(tree).goldens, tree.goldens.overlap)
+        holdout = holdout_over(Lake(tree.home), tree, side_inputs_now(tree))
         for promise, faults in audit(version, holdout, redactor(policy_of(tree))).items():
             yield dg.AssetCheckResult(
                 asset_key=name,

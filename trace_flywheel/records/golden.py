@@ -15,6 +15,17 @@ class Golden(msgspec.Struct, frozen=True, omit_defaults=True):
     answer: str = ""
     path: str = ""
     line: int = 0
+    aliases: tuple[tuple[str | None, str], ...] = ()
+    """Other names of the item as (suite, task id): the same task under another number, or in another suite."""
+
+    @property
+    def names(self) -> tuple[tuple[str | None, str], ...]:
+        """All (suite, task id) that are this item."""
+        return ((self.suite, self.task_id), *self.aliases)
+
+    def is_task(self, task_id: str, suite: str | None) -> bool:
+        """Whether a task is this item; a side that names no suite matches every suite."""
+        return any(task_id == name and (None in (of, suite) or of == suite) for of, name in self.names)
 
 
 class CorrectionEntry(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -11,7 +11,7 @@ import msgspec
 
 from trace_flywheel.records.rollout import ErrorBy, Verdict
 
-INDEX_VERSION = 3
+INDEX_VERSION = 4
 PERMUTATIONS = 128
 """128 permutations: standard error of the Jaccard estimate 1/sqrt(128) = 0.088; exact verification decides."""
 
@@ -90,7 +90,12 @@ class IndexEntry(msgspec.Struct, frozen=True):
     supervised_shingles: list[int]
 
     golden_hits: str | None
-    """JSON evidence of near-duplicate goldens, found when the entry was made; None where there is none."""
+    """JSON evidence of a golden's answer or short statement that is there whole; None where there is none."""
+    golden_grams: str | None
+    """The n-grams of golden statements that stand in it, 16 hex digits each, sorted: their shares depend on what all
+    runs have in common. Rollouts of a task hold the same ones, so the column is a dictionary."""
+    golden_asked: str | None
+    """Those of them that stand in its system and user turns."""
     redactions: int
     training_grade: bool
     """Token ids and logprobs complete and untouched."""

@@ -1,6 +1,7 @@
 """Eval sets: what must never be trained on, from `eval/goldens.jsonl` files and files that the settings name.
 
-Only `task_id` is needed; a line without one is a Drop, because a golden that is skipped in silence leaks.
+Only `task_id` is needed; a line without one is a Drop, because a golden that is skipped in silence leaks. `aliases`
+lists other names of the item: a text is a task id in any suite, `{task_id, suite}` one in that suite.
 """
 
 from collections.abc import Iterator
@@ -38,14 +39,17 @@ def read_goldens(path: Path) -> Iterator[Golden | Drop]:
         elif (golden := _golden(line.value, path.name, line.number)) is not None:
             yield golden
         else:
-            evidence = {"line": line.number, "text": "a golden is an object with a task_id"}
+            text = "a golden is an object with a task_id; aliases is a list of task ids or of {task_id, suite}"
+            evidence = {"line": line.number, "text": text}
             yield Drop(Stage.READ, "unknown_shape", evidence, path=path.name)
 
 
 def _golden(row: Any, path: str, line: int) -> Golden | None:
     if not isinstance(row, dict) or not isinstance(task_id := row.get("task_id"), str) or not task_id:
         return None
-    suite = row.get("suite")
+    suite, aliases = row.get("suite"), _aliases(row.get("aliases") or [])
+    if aliases is None:
+        return None
     return Golden(
         task_id=task_id,
         suite=suite if isinstance(suite, str) else None,
@@ -53,7 +57,20 @@ def _golden(row: Any, path: str, line: int) -> Golden | None:
         answer=_text(row.get("answer")) or _text(row.get("expected")),
         path=path,
         line=line,
+        aliases=aliases,
     )
+
+
+def _aliases(value: Any) -> tuple[tuple[str | None, str], ...] | None:
+    """Sorted (suite, task id); None where one cannot be read: an alias that is skipped in silence leaks."""
+    found: list[tuple[str | None, str]] = []
+    for alias in value if isinstance(value, list) else [None]:
+        name = alias.get("task_id") if isinstance(alias, dict) else alias
+        suite = alias.get("suite") if isinstance(alias, dict) else None
+        if not isinstance(name, str) or not name or not (suite is None or isinstance(suite, str)):
+            return None
+        found.append((suite, name))
+    return tuple(sorted(set(found), key=lambda one: (one[1], one[0] or "")))
 
 
 def _statement(row: dict[str, Any]) -> str:

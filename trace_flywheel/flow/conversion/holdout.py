@@ -47,7 +47,8 @@ def _redacted(golden: Golden, pii: Policy | str) -> Golden:
 def _held(goldens: tuple[Golden, ...], overlap: float) -> tuple[dict[str, list[Golden]], Holdout]:
     by_task: dict[str, list[Golden]] = {}
     for golden in goldens:
-        by_task.setdefault(golden.task_id, []).append(golden)
+        for _, name in golden.names:
+            by_task.setdefault(name, []).append(golden)
     return by_task, Holdout(goldens, overlap)
 
 
@@ -55,7 +56,7 @@ def golden_of(rollout: Rollout, goldens: tuple[Golden, ...], overlap: float) -> 
     """The drop of a rollout that is a golden's task or repeats its text. A side without a suite matches every one."""
     by_task, holdout = _held(goldens, overlap)
     for golden in by_task.get(rollout.task_id, ()):
-        if None in (golden.suite, rollout.suite) or golden.suite == rollout.suite:
+        if golden.is_task(rollout.task_id, rollout.suite):
             evidence = {"golden": golden.task_id, "path": golden.path, "line": golden.line}
             return Drop(Stage.GOLDEN, "golden_id", evidence)
     near = holdout.hits(rollout.messages)

@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 
-from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import curate, funnel
 from trace_flywheel.flow.conversion.convert import Warn, check_output, check_rows
 from trace_flywheel.flow.conversion.manifest import Tally
@@ -21,6 +20,7 @@ from trace_flywheel.flow.conversion.rollout import Outcome, outcome_of_drop
 from trace_flywheel.flow.dataset_rows import rows_of
 from trace_flywheel.flow.fates import fates_of
 from trace_flywheel.flow.frame import graded, load_index
+from trace_flywheel.flow.goldens import holdout_over
 from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.inputs import SideInputs, side_inputs
 from trace_flywheel.flow.outputs import written
@@ -81,7 +81,7 @@ def _inputs(runs: Sequence[Run], settings: Settings) -> SideInputs:
 
 def _decided(lake: Lake, format: str, settings: Settings, inputs: SideInputs) -> tuple[funnel.Curated, Finisher]:
     index = graded(load_index(lake), inputs)
-    holdout = Holdout(inputs.goldens, settings.goldens.overlap)
+    holdout = holdout_over(lake, settings, inputs)
     curated = curate.pairs(index, funnel.attempts(index, settings), holdout, settings)
     return curated, Finisher(layouts_for("pair", [format]), redactor(policy_of(settings)), holdout)
 
