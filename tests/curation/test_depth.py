@@ -25,6 +25,8 @@ from trace_flywheel.curation.depth_features import COLUMNS, HEAD, asked, feature
 from trace_flywheel.records.message import Message
 
 CHALLENGE = Path(__file__).with_name("depth_challenge.jsonl")
+CHALLENGES = {"depth_challenge": 0.93, "depth_challenge_styles": 0.9, "depth_challenge_fresh": 0.86}
+"""Least accuracy on each set that is never trained on."""
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +47,28 @@ def test_seed_set_is_large_balanced_and_distinct() -> None:
     assert len({row.prompt for row in seed_set()}) == len(seed_set())
 
 
-def test_challenge_set_stands_apart_from_the_seed_set() -> None:
-    assert not {row.prompt for row in read_labelled(CHALLENGE.read_bytes())} & {row.prompt for row in seed_set()}
+def challenge(name: str) -> tuple[Labelled, ...]:
+    return read_labelled(CHALLENGE.with_name(f"{name}.jsonl").read_bytes())
 
 
-def test_natural_prompts_that_it_never_saw(model: DepthModel) -> None:
-    assert evaluate(model, read_labelled(CHALLENGE.read_bytes())).accuracy >= 0.85
+def grams(text: str) -> set[str]:
+    folded = " ".join(text.lower().split())
+    return {folded[i : i + 4] for i in range(max(1, len(folded) - 3))}
+
+
+@pytest.mark.parametrize("name", CHALLENGES)
+def test_challenge_sets_stand_apart_from_the_seed_set(name: str) -> None:
+    """Not even a paraphrase: no two prompts share two thirds of their character 4-grams."""
+    seen = [grams(row.prompt) for row in seed_set()]
+    for row in challenge(name):
+        own = grams(row.prompt)
+        nearest = max(len(own & other) / len(own | other) for other in seen)
+        assert nearest < 0.67, row.prompt
+
+
+@pytest.mark.parametrize("name", CHALLENGES)
+def test_natural_prompts_that_it_never_saw(model: DepthModel, name: str) -> None:
+    assert evaluate(model, challenge(name)).accuracy >= CHALLENGES[name]
 
 
 def test_cross_validated_on_the_seed_set() -> None:
@@ -115,7 +133,7 @@ def test_saved_model_labels_as_before(model: DepthModel, tmp_path: Path) -> None
 def test_model_for_other_features_is_refused(model: DepthModel, tmp_path: Path) -> None:
     model.save(tmp_path)
     path = tmp_path / "depth.json"
-    path.write_text(path.read_text().replace('"features": 1', '"features": 0'))
+    path.write_text(path.read_text().replace('"features": 2', '"features": 0'))
     with pytest.raises(ValueError, match=r"features 0.*train it again"):
         DepthModel.load(tmp_path)
 
@@ -167,6 +185,14 @@ def test_what_is_asked_is_told_from_what_it_is_about() -> None:
     assert asked(f'From the text below, who left? "{passage}"') == 'From the text below, who left?  "…" '
     assert "def" not in asked("What does it print?\n```python\ndef f(): pass\n```")
     assert len(asked("word " * 5000)) <= HEAD + 1
+
+
+def test_of_several_paragraphs_what_asks_is_read_and_not_the_greetings() -> None:
+    letter = "Dear team,\n\nwe moved house last week and all is well.\n\nI only need {}.\n\nKind regards,\nAnn Lee"
+    assert asked(letter.format("the opening hours")) == "I only need the opening hours."
+    assert asked("It was a long day.\n\nWhat is the capital of Peru?\n\nThanks, Bo") == "What is the capital of Peru?"
+    assert asked("The server is down.\nFind the cause. Restart it.\nAnn") == "Find the cause."
+    assert asked("One day.\nThen another.\nSo it went.") == "One day.\nSo it went."
 
 
 def test_task_of_a_rollout_is_its_first_user_turn() -> None:

@@ -45,6 +45,14 @@ _AT_A_TIME = re.compile(r"\b(?:who|how old|what|which)\b.{3,40}\b(?:when|in that
 _ROMANCE_SUPERLATIVE = re.compile(
     r"\b(?:el|la|los|las|le|les|il|lo|i|l'|o|a) ?(?:\w+ ){0,2}(?:más|plus|più|mais)\b",
 )
+_SLASHED = re.compile(r"\w+ / \w+|\b\w+ v \w+")
+"""Rivals set side by side, as people type them: `tea / coffee`, `s23 v s24`."""
+_OVER = re.compile(
+    r"\b[A-Z]\w*(?: [\w.]+){0,2} (?:over|instead of|rather than|against|next to|behind) (?:the |a )?[A-Z]"
+)
+_RESULT = re.compile(r"\b(?:prints?|outputs?|returns?|logs?|value|result|trace|evaluates?)\b")
+_WHOLE = 4096
+"""Characters of a prompt that are looked through for numbers and lines."""
 _FIRST = ("ask", "yes_no", "agent", "make", "greet", "command", "want", "self")
 _SHAPE = (
     "question", "questions", "code", "quoted", "lines", "colon", "digits", "possessive", "of", "chars", "words", "few",
@@ -52,13 +60,14 @@ _SHAPE = (
     "two_relations", "agent_steps", "agent_sequence", "superlative_alone", "make_piece", "commas",
     "labelled_pair", "digits_ask", "which_comparative", "command_only", "you_ask", "self_no_ask", "no_ask",
     "smalltalk", "nested", "asked_of_a_time", "independent", "one_look_up", "numbers", "chain",
+    "slash_rivals", "over", "whole_numbers", "whole_lines", "nothing_asked", "code_result",
 )  # fmt: skip
 NAMES = (*_LISTS, *(f"first_{name}" for name in _FIRST), *_SHAPE)
 """What each column counts."""
 
 
-def cues(text: str) -> np.ndarray:
-    """The cues of a prompt (or its first kilobyte), float32, in the order of `NAMES`."""
+def cues(text: str, prompt: str) -> np.ndarray:
+    """The cues of what a prompt asks, `text`, and of the whole; float32, in the order of `NAMES`."""
     lower = text.lower()
     words = _WORD.findall(lower)
     numbers = len(_NUMBER.findall(lower))
@@ -116,6 +125,12 @@ def cues(text: str) -> np.ndarray:
         n["agent"] == 1 and n["sequence"] + n["carry"] + n["and"] == 0,
         numbers + n["number_words"],
         text.count("的") + text.count("の"),
+        _SLASHED.search(text) is not None,
+        _OVER.search(text) is not None,
+        len(_NUMBER.findall(prompt[:_WHOLE])) if asks or n["ask"] else 0,
+        prompt.count("\n", 0, _WHOLE),
+        "\n" in prompt and not asks + n["ask"] + n["want"] + n["agent"] + n["make"] + n["command"] + n["yes_no"],
+        "```" in prompt and _RESULT.search(lower) is not None,
     )
     starts = [_KINDS[name] in first for name in _FIRST]
     return np.log1p(np.array([*n.values(), *starts, *shape], dtype=np.float32))

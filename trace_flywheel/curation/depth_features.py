@@ -16,7 +16,7 @@ from trace_flywheel.curation.token_kernel import ngram_hashes, utf8
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-FEATURES_VERSION = 1
+FEATURES_VERSION = 2
 """Goes up when a prompt gets other columns or values: weights of another version mean nothing then."""
 HEAD = 1024
 """Characters that are read: what is asked stands at a prompt's start or, of a long one, at its end."""
@@ -42,6 +42,26 @@ _TASK = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
+_LETTER = re.compile(
+    r"\s*(?:(?:hi|hello|hey|dear|good (?:morning|day|evening|afternoon)|hallo|liebe|guten|bonjour|hola|ciao|thanks?"
+    r"|thank you|many thanks|cheers|regards|best|kind|yours|sincerely|have a|danke|viele grüße|gracias|merci)\b.{0,60}"
+    r"|[\w.]+(?: [\w.]+){0,2})\s*",
+    re.IGNORECASE,
+)
+"""A line that only greets, thanks, or is a name."""
+_SENTENCE = re.compile(r"(?<=[.!;:])\s+")
+_ORDER = re.compile(
+    r"(?:(?:so|and|then|after that|afterwards|also|anyway|now|first|next|please|just|for [\w ]{2,30}),? )*"
+    r"(?:please\b|can you|could you|would you|tell |give |find |look |show |write |draft |make |turn |translate "
+    r"|summari|open |read |take |check|work out|figure|put |set |book |send |order |plan |lay |weigh|compare|list "
+    r"|explain|help |reserve|cancel|rewrite|continue"
+    r"|i (?:only |just |simply |really )?(?:need|want|would like|'d like|'m looking|wonder)"
+    r"|i'd (?:only |just |simply )?(?:like|love|need)|with this letter i |the (?:only )?thing i need|they want"
+    r"|what i (?:need|want)|all i (?:need|want)|let me know)",
+    re.IGNORECASE,
+)
+"""A sentence that orders or asks without a question mark."""
+
 
 def _table() -> np.ndarray:
     """Letters and digits make words; `?`, `!` and quotes are words, since they say how something is asked."""
@@ -63,7 +83,7 @@ def features(prompts: Sequence[str]) -> "csr_matrix":
     columns, values, ends = [], [], [0]
     for prompt in prompts:
         text = asked(prompt)
-        row = cues(text)
+        row = cues(text, prompt)
         present = np.flatnonzero(row)
         words = utf8(text, _PUNCTUATION)
         grams = np.concatenate([ngram_hashes(words, _WORDS, 1), ngram_hashes(words, _WORDS, 2)])
@@ -78,20 +98,29 @@ def features(prompts: Sequence[str]) -> "csr_matrix":
 
 
 def asked(prompt: str) -> str:
-    """The part of a prompt that asks: without code, long quotations, the passage it is about, the text to work on.
+    """The part of a prompt that asks: without code, long quotations, the passage it is about, the text to work on,
+    and of several paragraphs without greetings and names, only what asks or orders, where anything does.
 
     At most a kilobyte; of a longer rest the first and the last half, where instructions stand.
     """
-    text = _QUOTED.sub(' "…" ', _CODE.sub(" `…` ", _ends(prompt, 16 * HEAD)))
+    text = plain(prompt)
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) > 1:
         questions = [line for line in lines if _QUESTION.match(line)] or [line for line in lines if "?" in line]
+        if not questions and not _ABOUT.search(lines[0]):
+            lines = [line for line in lines if not _LETTER.fullmatch(line)] or lines
+            questions = [part for line in lines for part in _SENTENCE.split(line) if _ORDER.match(part)]
         ends = lines[:1] if _ABOUT.search(lines[0]) else [lines[0], lines[-1]]
         rest = [line for line in ends if not _PASSAGE.match(line)]
         text = "\n".join(questions or dict.fromkeys(rest)) or lines[-1]
     task = _TASK.match(text)
     text = task.group(1) if task else text
     return _ends(text, HEAD)
+
+
+def plain(prompt: str) -> str:
+    """A prompt's beginning and end without code and long quotations."""
+    return _QUOTED.sub(' "…" ', _CODE.sub(" `…` ", _ends(prompt, 16 * HEAD)))
 
 
 def _ends(text: str, size: int) -> str:
