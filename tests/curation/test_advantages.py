@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.curation.index_frames import everyone, fates, index_frame
-from trace_flywheel.curation.advantages import advantages, group_table, mean_and_std, stale_policies
+from trace_flywheel.curation.advantages import group_table, stale_policies
+from trace_flywheel.curation.baselines import advantages, mean_and_std
 from trace_flywheel.records.normalisation import Normalisation
 from trace_flywheel.settings import Groups
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trace_flywheel.curation.advantages import COLUMN, NEVER_CALLED, UNREADABLE, UNSCORED
+from trace_flywheel.curation.advantages import COLUMN
+from trace_flywheel.curation.baselines import NEVER_CALLED, UNREADABLE, UNSCORED
 from trace_flywheel.curation.comparable import scored
 from trace_flywheel.records.fate import Drop
 

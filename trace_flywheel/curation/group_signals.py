@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from trace_flywheel.curation.advantages import (
+from trace_flywheel.curation.baselines import (
     FORMULAS,
     NEVER_CALLED,
     SINGLE,

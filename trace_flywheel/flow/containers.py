@@ -6,10 +6,10 @@ types come from the layout's schema, never from the rows.
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import orjson
 
@@ -20,7 +20,9 @@ from trace_flywheel.sources.jsonl import Line
 from trace_flywheel.trainers.layout import Layout
 
 BATCH = 1000
-"""Rows of one Parquet row group being built."""
+"""Most rows of one Parquet row group."""
+PIECE_BYTES, GROUP_BYTES = 2_000_000, 16_000_000
+"""Bytes of lines that are taken apart at once (as objects they are six times as many), and of a row group."""
 RESULTS = "results.jsonl"
 
 
@@ -59,13 +61,27 @@ def _table(layout: Layout, spool: Path, out: Path) -> None:
 
     schema = table_schema(layout.NAME)
     with replaced(out) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer, spool.open("rb") as lines:
-        batch: list[dict[str, Any]] = []
-        for line in lines:
-            batch.append(orjson.loads(line))
-            if len(batch) == BATCH:
-                writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-                batch = []
-        writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+        group, rows, size = [schema.empty_table()], 0, 0
+        for piece in _pieces(lines):
+            group.append(pa.Table.from_pylist([orjson.loads(line) for line in piece], schema=schema))
+            rows, size = rows + len(piece), size + sum(map(len, piece))
+            if rows >= BATCH or size >= GROUP_BYTES:
+                writer.write_table(pa.concat_tables(group))
+                group, rows, size = [schema.empty_table()], 0, 0
+        writer.write_table(pa.concat_tables(group))
+
+
+def _pieces(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """The lines in their order, a part of a row group at a time."""
+    piece: list[bytes] = []
+    size = 0
+    for line in lines:
+        piece.append(line)
+        size += len(line)
+        if size >= PIECE_BYTES or len(piece) == BATCH // 10:
+            yield piece
+            piece, size = [], 0
+    yield piece
 
 
 def _folder(layout: Layout, spool: Path, out: Path) -> None:

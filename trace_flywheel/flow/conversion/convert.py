@@ -17,6 +17,7 @@ import orjson
 
 from trace_flywheel.flow.containers import opened
 from trace_flywheel.flow.conversion.distinct import distinct
+from trace_flywheel.flow.conversion.groups import advantage_vectors, signals
 from trace_flywheel.flow.conversion.manifest import Tally
 from trace_flywheel.flow.conversion.once import once
 from trace_flywheel.flow.conversion.plan import Piece, is_job, plan_of
@@ -275,9 +276,6 @@ def _tell(outcome: Outcome, strict: bool, warn: Warn) -> None:
 def _write_grouped(
     outcomes: Iterable[Outcome], file: BinaryIO, request: Request, normalisation: Normalisation, tally: Tally
 ) -> None:
-    # groups come with pandas, which most conversions do without
-    from trace_flywheel.flow.conversion.groups import advantage_vectors, signals
-
     with tempfile.TemporaryFile(dir=request.out.parent) as spool:
         held = []
         counts = []

@@ -21,7 +21,7 @@ from trace_flywheel.flow.validate import has_calls
 from trace_flywheel.records.errors import FlywheelError
 
 BATCH_ROWS = 2_000
-BATCH_BYTES = 32_000_000
+BATCH_BYTES = 8_000_000
 
 
 class Existing:

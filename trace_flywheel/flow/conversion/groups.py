@@ -7,7 +7,7 @@ One that could not be read stands in every group that what is known of it does n
 from collections.abc import Sequence
 from typing import Any
 
-from trace_flywheel.curation.advantages import advantages
+from trace_flywheel.curation.baselines import advantages
 from trace_flywheel.curation.group_signals import Member, Signal, group_signals
 from trace_flywheel.flow.conversion.rollout import Outcome
 from trace_flywheel.records.normalisation import Normalisation

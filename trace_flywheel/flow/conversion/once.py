@@ -5,6 +5,7 @@ are many: whether two traces differ is known when the last one was read.
 """
 
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 
@@ -22,7 +23,7 @@ def once(outcomes: Iterable[Outcome], tell: Callable[[Outcome], None]) -> Iterat
 
 
 def _of_run(outcomes: Iterable[Outcome], tell: Callable[[Outcome], None]) -> Iterator[Outcome]:
-    held: list[tuple[Outcome, int]] = []
+    held: deque[tuple[Outcome, int]] = deque()
     contents: dict[str, set[bytes]] = {}
     with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES) as spool:
         for outcome in outcomes:
@@ -32,8 +33,10 @@ def _of_run(outcomes: Iterable[Outcome], tell: Callable[[Outcome], None]) -> Ite
             if outcome.content is not None and outcome.trace_id is not None:
                 contents.setdefault(outcome.trace_id, set()).add(outcome.content)
         spool.seek(0)
-        first: dict[str, Outcome] = {}
-        for outcome, count in held:
+        first: dict[str, tuple[int, str | None]] = {}
+        for number in range(len(held)):
+            # Taken from the list: whoever still held an outcome would hold its rows, in the end those of all.
+            outcome, count = held.popleft()
             rows = [line[:-1] for line in islice(spool, count)]
             trace_id = outcome.trace_id
             if outcome.content is None or trace_id is None:
@@ -42,8 +45,8 @@ def _of_run(outcomes: Iterable[Outcome], tell: Callable[[Outcome], None]) -> Ite
                 _leave_out(outcome, Stage.READ, "conflicting_trace_id", outcome.source_path)
                 outcome.unreadable = True
                 tell(outcome)
-            elif first.setdefault(trace_id, outcome) is not outcome:
-                _leave_out(outcome, Stage.SAME_ROLLOUT, "same_rollout", first[trace_id].source_path)
+            elif (seen := first.setdefault(trace_id, (number, outcome.source_path)))[0] != number:
+                _leave_out(outcome, Stage.SAME_ROLLOUT, "same_rollout", seen[1])
                 outcome.copy = True
             else:
                 outcome.rows = rows
