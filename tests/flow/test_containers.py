@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from trace_flywheel.cli.main import main
+from trace_flywheel.flow import containers
 from trace_flywheel.flow.containers import opened, table_lines
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.trainers.registry import layout
@@ -91,3 +92,17 @@ def test_kto_comes_from_rollouts_too(job, tmp_path):
     out = tmp_path / "kto.jsonl"
     assert converted(job, out, "--format", "kto") == 0
     assert [json.loads(line)["label"] for line in out.read_text().splitlines()] == [True, False]
+
+
+def test_a_table_is_cut_into_row_groups_by_rows_and_bytes(tmp_path, monkeypatch):
+    """The rows are the same however many pieces they come in; a row group holds no more than its bound."""
+    monkeypatch.setattr(containers, "PIECE_BYTES", 100)
+    monkeypatch.setattr(containers, "GROUP_BYTES", 1_000)
+    lines = [json.dumps({"task_id": f"t{n}", "reward": n / 2, "row_id": "x" * n}).encode() for n in range(50)]
+    with opened(VERL, tmp_path / "rows.parquet") as file:
+        file.writelines(line + b"\n" for line in lines)
+    table = pq.ParquetFile(tmp_path / "rows.parquet")
+    groups = [table.metadata.row_group(g).num_rows for g in range(table.num_row_groups)]
+    assert len(groups) > 2
+    assert table.read(["task_id"]).column(0).to_pylist() == [f"t{n}" for n in range(50)]
+    assert max(sum(map(len, lines[sum(groups[:g]) : sum(groups[: g + 1])])) for g in range(len(groups))) < 1_200

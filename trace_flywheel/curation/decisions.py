@@ -2,24 +2,31 @@
 
 A million drops are four columns, not a million objects: `row` (position in the index frame), `stage`, `reason` and
 `evidence` (JSON text). A row is dropped at most once; the first stage that drops it decides.
+
+pandas, 50 MB and a second of any process, is imported where the first table is made: workers that judge one rollout at
+a time share modules with these steps and make none.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
-import pandas as pd
 
 from trace_flywheel.records.fate import REASONS, Stage
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = ("row", "stage", "reason", "evidence")
 
 
 def drops(
     stage: Stage, rows: Sequence[int] | np.ndarray, reasons: str | Sequence[str], evidence: Sequence[dict[str, Any]]
-) -> pd.DataFrame:
+) -> "pd.DataFrame":
     """The drops of one stage. `reasons` is one for all rows or one each; an unknown reason raises."""
+    import pandas as pd
+
     positions = np.asarray(rows, dtype=np.int64)
     listed = [reasons] * len(positions) if isinstance(reasons, str) else list(reasons)
     unknown = set(listed) - set(REASONS[stage])
@@ -36,12 +43,14 @@ def drops(
     )
 
 
-def no_drops() -> pd.DataFrame:
+def no_drops() -> "pd.DataFrame":
     """An answer that keeps everything."""
+    import pandas as pd
+
     return pd.DataFrame({"row": np.zeros(0, dtype=np.int64), "stage": [], "reason": [], "evidence": []})
 
 
-def kept(n: int, *answers: pd.DataFrame) -> np.ndarray:
+def kept(n: int, *answers: "pd.DataFrame") -> np.ndarray:
     """Mask of the `n` rows that no answer dropped."""
     mask = np.ones(n, dtype=bool)
     for answer in answers:

@@ -15,17 +15,19 @@ Goldens must have passed the same redactor as the rollouts, or a redacted name h
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
-import pandas as pd
 
 from trace_flywheel.curation.decisions import drops
 from trace_flywheel.curation.golden_text import NGRAM, grams_of, learnable, ngrams, stands_in, token_hashes
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.records.golden import Golden
 from trace_flywheel.records.message import Message, text_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COMMON_TASKS = 3
 """Tasks of the corpus from which on a shared n-gram is boilerplate: an item and its one rewritten copy are two."""
@@ -100,7 +102,7 @@ class Holdout:
                 self._filter[first >> (64 - _FILTER_BITS)] = True
         return answers
 
-    def by_id(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def by_id(self, frame: "pd.DataFrame") -> "pd.DataFrame":
         """Drops of the index rows whose (suite, task id) is a golden's or an alias of one."""
         by_task: dict[str, list[Golden]] = {}
         for golden in self.goldens:
@@ -118,7 +120,7 @@ class Holdout:
                     break
         return drops(Stage.GOLDEN, rows, "golden_id", evidence)
 
-    def near(self, frame: pd.DataFrame, alive: np.ndarray) -> pd.DataFrame:
+    def near(self, frame: "pd.DataFrame", alive: np.ndarray) -> "pd.DataFrame":
         """Drops of the alive index rows that repeat a golden's text; rows with the same n-grams are judged once."""
         grams, whole = frame["golden_grams"].astype(object), frame["golden_hits"]
         candidates = np.flatnonzero(alive & (grams.notna() | whole.notna()).to_numpy(dtype=bool))

@@ -5,18 +5,21 @@ a preference pair or an RL row is made of; masks do not matter there.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
-import pandas as pd
 
-from trace_flywheel.curation.convertible import Kind
 from trace_flywheel.curation.decisions import drops
 from trace_flywheel.curation.masking import SupervisedRollout
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.message import Message, has_only_text, text_of
 from trace_flywheel.records.rollout import Rollout
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from trace_flywheel.curation.convertible import Kind
 
 
 def quality(view: Rollout | SupervisedRollout) -> Drop | None:
@@ -96,7 +99,7 @@ def _unpaired(messages: Sequence[Message]) -> dict[str, Any] | None:
     return None
 
 
-def quality_drops(frame: pd.DataFrame, alive: np.ndarray, kind: Kind) -> pd.DataFrame:
+def quality_drops(frame: "pd.DataFrame", alive: np.ndarray, kind: "Kind") -> "pd.DataFrame":
     """The index's verdicts as drops: the row view for `sft`, the recorded view for `pair` and `rl`.
 
     An RL row has no prompt apart from its messages, so it may begin with the assistant.

@@ -68,6 +68,9 @@ SCHEMA = pa.schema(
     + [pa.field(name, pa.large_string()) for name in JSON]
 )
 
+# Arrow's own allocator keeps what was freed: 20 to 35 MB more in every process, and no faster on tables of texts.
+pa.set_memory_pool(pa.system_memory_pool())
+
 _encoder = msgspec.json.Encoder()
 _decoders = {name: msgspec.json.Decoder(kind) for name, kind in JSON.items()}
 _EMPTY_IS_ABSENT = frozenset({"messages", "tools", "exchanges"})

@@ -1,7 +1,10 @@
 """A trace counts once in a conversion: copies give their rows once, different traces under one id give none."""
 
+import gc
 import json
 from pathlib import Path
+from typing import Any
+from weakref import WeakSet
 
 import pytest
 
@@ -9,7 +12,9 @@ from tests.flow.conftest import trace, write_runs
 from tests.recordings import answer, record, user
 from trace_flywheel.flow.conversion.convert import convert
 from trace_flywheel.flow.conversion.manifest import Tally
+from trace_flywheel.flow.conversion.once import once
 from trace_flywheel.flow.conversion.request import Request
+from trace_flywheel.flow.conversion.rollout import Outcome
 from trace_flywheel.records.errors import FlywheelError
 
 
@@ -73,3 +78,25 @@ def test_recordings_with_one_id(tmp_path):
     other.rename(tmp_path / "all" / "other.atraj")
     written, tally, _ = run(tmp_path / "all")
     assert (written, [d["reason"] for d in tally.drops]) == ([], ["conflicting_trace_id"] * 3)
+
+
+def test_no_more_than_a_few_rollouts_rows_are_held_at_once(tmp_path):
+    """What was handed on is let go: in exchange mode the rows of a job are as long as the job."""
+    waiting = [Outcome(path=f"t{n}", trace_id=f"t{n}", run_id="r", content=b"c", rows=[b"x"]) for n in range(50)]
+    alive = WeakSet[Any]()
+    most = 0
+    for outcome in once(iter(waiting), lambda _: None):
+        rows = Rows(outcome.rows)
+        outcome.rows = rows
+        alive.add(rows)
+        waiting.clear()
+        del outcome, rows
+        gc.collect()
+        most = max(most, len(alive))
+    assert most <= 1
+
+
+class Rows(list):
+    """A list that a weak reference can hold."""
+
+    __hash__ = object.__hash__
