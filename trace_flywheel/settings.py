@@ -104,6 +104,8 @@ class Dedup(Section):
     """Each version whole, or only what the versions of the same dataset among `corpora` do not hold yet."""
     alarm_share: float = Field(0.5, gt=0, le=1)
     """Share of a task's rows (of four or more) lost to near-duplicates above which the card warns of a template."""
+    index: bool = True
+    """Keep what is known of corpora in the home; off, they are read anew each time. What is found is the same."""
 
 
 class AllowedValue(Section):
@@ -253,6 +255,7 @@ class Settings(BaseSettings):
         for name in ("paths", "forget"):
             tree["goldens"].pop(name)
         tree["grading"].pop("verdicts")
+        tree["dedup"].pop("index")
         tree["redaction"].pop("rules")  # their content is in the rule set's digest
         return tree
 

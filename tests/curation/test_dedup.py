@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.curation.standing import corpus_of, digest
 from trace_flywheel.curation.dedup import (
-    Corpus,
     corpus_exact_duplicates,
     corpus_near_duplicates,
     exact_duplicates,
@@ -39,7 +39,7 @@ def frame_of(rows: int, **columns: Sequence[Any]) -> pd.DataFrame:
         "reward": [1.0] * rows,
         "content_hash": [f"c{i:03}" for i in range(rows)],
         "attempt_hash": [f"a{i:03}" for i in range(rows)],
-        "exact_hash": [f"e{i:03}" for i in range(rows)],
+        "exact_hash": [digest(f"e{i:03}") for i in range(rows)],
     }
     return pd.DataFrame({**base, **columns})
 
@@ -133,8 +133,8 @@ def test_no_transitive_chain() -> None:
 
 def test_row_dropped_earlier_stands_for_nobody() -> None:
     frame = frame_of(2)
-    spans = Spans.of_texts([prose(1)] * 2)
     alive = np.array([False, True])
+    spans = Spans.of_texts([prose(1)])
     assert near_duplicates(frame, alive, precedence(frame), spans, spans, 0.85).empty
 
 
@@ -226,32 +226,26 @@ def test_equals_brute_force_in_any_order(seed: int) -> None:
     assert sorted(order[row] for row in again["row"]) == expected
 
 
-def corpus_of(prompts: list[str], answers: list[str], hashes: list[str]) -> Corpus:
-    names = [f"train.jsonl:{i + 1}" for i in range(len(prompts))]
-    return Corpus(names, hashes, Spans.of_texts(prompts), Spans.of_texts(answers))
-
-
 def test_rows_of_the_corpus_are_dropped_and_named() -> None:
-    frame = frame_of(3)
-    alive = np.array([True, True, True])
+    frame = frame_of(4)
+    alive = np.array([True, False, True, True])
     prompts, answers = [prose(1), prose(2), prose(3)], [prose(4), prose(5), prose(6)]
-    corpus = corpus_of([prose(9), prose(2)], [prose(4), prose(5)], ["e002", "other"])
+    corpus = corpus_of([prose(9), prose(2)], [prose(4), prose(5)], ["e003", "other"])
     exact = corpus_exact_duplicates(frame, alive, corpus)
-    assert exact["row"].tolist() == [2]
+    assert exact["row"].tolist() == [3]
     assert evidence(exact) == [{"corpus": "train.jsonl:1"}]
-    found = corpus_near_duplicates(frame, alive, Spans.of_texts(prompts), Spans.of_texts(answers), corpus, 0.85)
-    assert found["row"].tolist() == [1]
+    found = corpus_near_duplicates(alive, Spans.of_texts(prompts), Spans.of_texts(answers), corpus, 0.85)
+    assert found["row"].tolist() == [2]
     assert found["reason"].tolist() == ["corpus_near_duplicate"]
     assert evidence(found)[0]["corpus"] == "train.jsonl:2"
 
 
 def test_corpus_is_not_compared_with_itself_and_batch_rows_not_with_each_other() -> None:
-    frame = frame_of(2)
     spans = Spans.of_texts([prose(1)] * 2)
     alive = np.ones(2, dtype=bool)
     corpus = corpus_of([prose(2)] * 2, [prose(2)] * 2, ["x", "x"])
-    assert corpus_near_duplicates(frame, alive, spans, spans, corpus, 0.85).empty
-    assert corpus_near_duplicates(frame, alive, spans, spans, corpus_of([], [], []), 0.85).empty
+    assert corpus_near_duplicates(alive, spans, spans, corpus, 0.85).empty
+    assert corpus_near_duplicates(alive, spans, spans, corpus_of([], [], []), 0.85).empty
 
 
 @pytest.mark.parametrize("rows", [0, 1])

@@ -54,7 +54,9 @@ def test_a_train_row_near_an_eval_prompt_leaves_with_its_evidence():
     assert told["near"] == {"run_id": "root/run-a", "trace_id": "a", "task_id": OF["eval"][0], "split": "eval"}
     assert 0.85 <= told["jaccard_prompt"] < 1
     gone = np.array([False, True, True, True])
-    assert crossing(frame, gone, spans, HALF, 42, 0.85).empty  # an eval row that is out draws no one out
+    assert crossing(
+        frame, gone, spans.take(np.flatnonzero(gone)), HALF, 42, 0.85
+    ).empty  # an eval row that is out draws no one out
     assert crossing(frame, everyone(frame), spans, Splits(), 42, 0.85).empty
 
 

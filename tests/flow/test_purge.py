@@ -54,7 +54,7 @@ def test_a_trace_of_a_run_is_erased_and_its_namesake_stays(one: Flow) -> None:
         f["trace_id"] for f in fates_of(find_version(one.settings.home, "sft_dataset")).to_pylist() if f["kept"]
     } == {"a-0", "a-1"}
     (stone,) = [json.loads(line) for line in (one.lake.root / "purged.jsonl").read_text().splitlines()]
-    assert set(stone) == {"address", "run_id", "content", "reason"}
+    assert set(stone) == {"address", "run_id", "content", "reason", "row"}
     assert "a-0" not in json.dumps(stone)
 
 

@@ -151,8 +151,14 @@ def test_block_boundaries_do_not_matter(rows: list[dict[str, str]], block: int, 
         path = Path(folder) / "f.jsonl"
         path.write_bytes(data + b"\n" if last_newline and rows else data)
         patch.setattr(jsonl, "BLOCK_BYTES", block)
-        read = list(read_lines(path, Path(folder), LIMIT))
+        reading = read_lines(path, Path(folder), LIMIT)
+        read, places = [], []
+        for line in reading:
+            read.append(line)
+            places.append((reading.offset, line.number))
+        rest = [list(read_lines(path, Path(folder), LIMIT, start=place)) for place in places]
     assert read == [Line(number, row) for number, row in enumerate(rows, 1)]
+    assert rest == [read[i:] for i in range(len(read))]
 
 
 def test_links_pipes_and_ways_out_of_the_root_are_refused(tmp_path: Path) -> None:

@@ -193,6 +193,7 @@ def convert(
         existing=tuple(dedup_against or ()),
         home=settings.home,
         near=settings.dedup.threshold,
+        keep_index=settings.dedup.index,
     )
     if pairs_only:
         from trace_flywheel.flow.conversion.pairs import convert_pairs

@@ -125,6 +125,7 @@ def _home(settings: Any) -> Iterator[Finding]:
     yield Finding("ok", "home", str(home.absolute()))
     yield _guarded("lake", lambda: _lake(home))
     yield _guarded("datasets", lambda: _datasets(home))
+    yield _guarded("corpora", lambda: _corpora(home, settings))
 
 
 def _lake(home: Path) -> Finding:
@@ -153,6 +154,27 @@ def _datasets(home: Path) -> Finding:
     return (
         Finding("ok", "datasets", listed) if found else Finding("off", "datasets", "none", f"run `{program()} refresh`")
     )
+
+
+def _corpora(home: Path, settings: Any) -> Finding:
+    from trace_flywheel.flow.corpora import corpora_digest
+    from trace_flywheel.lake.segments import DamagedError, shelves
+
+    corpora_digest(settings.corpora, home)  # one that is gone is told
+    rows = size = indexes = 0
+    for shelf in shelves(home / "lake"):
+        try:
+            state = shelf.state()
+            for file in state.segments if state else ():
+                shelf.arrays(file, thorough=True)
+        except DamagedError as error:
+            return Finding("off", "corpora", str(error), f"`{program()} refresh` or remove {shelf.folder}")
+        if state is not None:
+            indexes, rows, size = indexes + 1, rows + state.rows, size + state.size
+    named = f"{len(settings.corpora)} in the settings"
+    if not indexes:
+        return Finding("ok", "corpora", f"{named}, none indexed")
+    return Finding("ok", "corpora", f"{named}; {indexes} indexed, {rows} rows, {size / 1e6:.1f} MB")
 
 
 def _guarded(what: str, look: Callable[[], Finding]) -> Finding:

@@ -8,34 +8,17 @@ Rows are taken best first and compared with kept rows only: there are no chains 
 C, and the answer does not depend on the order of the input. A row is never compared with its own rollout.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from trace_flywheel.curation.decisions import drops, no_drops
+from trace_flywheel.curation.bands import BANDS, ROWS, band_keys
+from trace_flywheel.curation.decisions import drops
 from trace_flywheel.curation.near_kernel import NONE, greedy
 from trace_flywheel.curation.sketch import Spans
+from trace_flywheel.curation.standing import ESTIMATE_SLACK, Corpus
 from trace_flywheel.records.fate import Stage
-from trace_flywheel.records.index import PERMUTATIONS
-
-BANDS = 16
-ROWS = PERMUTATIONS // BANDS
-"""datasketch's `MinHashLSH(params=(16, 8))`; its default (8, 16) finds 0.58 of the pairs between .85 and .88."""
-ESTIMATE_SLACK = 0.10
-"""Candidates are looked at from this far below the threshold: three standard errors of the estimate at 0.85."""
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """Training data that exists already. `names` says where each of its rows stands (`file:line`)."""
-
-    names: Sequence[str]
-    exact_hashes: Sequence[str]
-    prompt: Spans
-    supervised: Spans
 
 
 def precedence(frame: pd.DataFrame) -> np.ndarray:
@@ -72,66 +55,56 @@ def exact_duplicates(frame: pd.DataFrame, alive: np.ndarray, rank: np.ndarray) -
 
 def corpus_exact_duplicates(frame: pd.DataFrame, alive: np.ndarray, corpus: Corpus) -> pd.DataFrame:
     """Drops of alive rows whose `exact_hash` stands in the corpus."""
-    place: dict[str, str] = {}
-    for digest, name in zip(corpus.exact_hashes, corpus.names, strict=True):
-        place[digest] = min(name, place.get(digest, name))
-    rows = np.flatnonzero(alive & frame["exact_hash"].isin(list(place)).to_numpy())
-    evidence = [{"corpus": place[digest]} for digest in frame["exact_hash"].to_numpy()[rows]]
-    return drops(Stage.EXACT_DUPLICATE, rows, "corpus_exact_duplicate", evidence)
+    rows = np.flatnonzero(alive)
+    match = corpus.equal(frame["exact_hash"].to_numpy()[rows].tolist())
+    hit = match != NONE
+    evidence = [{"corpus": corpus.name(row)} for row in match[hit].tolist()]
+    return drops(Stage.EXACT_DUPLICATE, rows[hit], "corpus_exact_duplicate", evidence)
 
 
 def near_duplicates(
     frame: pd.DataFrame, alive: np.ndarray, rank: np.ndarray, prompt: Spans, supervised: Spans, threshold: float
 ) -> pd.DataFrame:
-    """Drops of alive rows near a better-ranked row that is itself kept. `prompt`, `supervised`: one text a row."""
+    """Drops of alive rows near a better-ranked row that is itself kept. `prompt`, `supervised`: of the alive rows."""
+    rows = np.flatnonzero(alive)
+    everyone = np.ones(len(rows), dtype=bool)
     match, scores = _matched(
-        order=_best_first(alive, rank),
-        owner=_owners(frame),
-        insert=alive,
-        candidate=alive,
+        order=np.argsort(rank[rows], kind="stable"),
+        owner=_owners(frame)[rows],
+        insert=everyone,
+        candidate=everyone,
         prompt=prompt,
         supervised=supervised,
         threshold=threshold,
     )
-    rows = np.flatnonzero(match != NONE)
-    measured = [_measured(pair, threshold) for pair in scores[rows].tolist()]
-    evidence = [{"kept": a, **m} for a, m in zip(_addresses(frame, match[rows]), measured, strict=True)]
-    return drops(Stage.NEAR_DUPLICATE, rows, "near_duplicate", evidence)
+    lost = match != NONE
+    measured = [_measured(pair, threshold) for pair in scores[lost].tolist()]
+    evidence = [{"kept": a, **m} for a, m in zip(_addresses(frame, rows[match[lost]]), measured, strict=True)]
+    return drops(Stage.NEAR_DUPLICATE, rows[lost], "near_duplicate", evidence)
 
 
 def corpus_near_duplicates(
-    frame: pd.DataFrame, alive: np.ndarray, prompt: Spans, supervised: Spans, corpus: Corpus, threshold: float
+    alive: np.ndarray, prompt: Spans, supervised: Spans, corpus: Corpus, threshold: float
 ) -> pd.DataFrame:
-    """Drops of alive rows near a row of the corpus."""
-    size, extra = len(frame), len(corpus.names)
-    if extra == 0:
-        return no_drops()
-    by_name = size + np.argsort(np.asarray(corpus.names, dtype=object), kind="stable")
-    in_corpus = np.arange(size + extra) >= size
-    match, scores = _matched(
-        order=np.concatenate([by_name, np.flatnonzero(alive)]),
-        owner=np.arange(size + extra),
-        insert=in_corpus,
-        candidate=~in_corpus,
-        prompt=_joined(prompt, corpus.prompt),
-        supervised=_joined(supervised, corpus.supervised),
-        threshold=threshold,
-    )
-    rows = np.flatnonzero(match != NONE)
-    evidence = [{"corpus": corpus.names[match[r] - size], **_measured(scores[r].tolist(), threshold)} for r in rows]
-    return drops(Stage.NEAR_DUPLICATE, rows, "corpus_near_duplicate", evidence)
+    """Drops of alive rows near a row of the corpus. `prompt`, `supervised`: of the alive rows."""
+    rows = np.flatnonzero(alive)
+    match, scores = corpus.near(prompt, supervised, threshold)
+    lost = match != NONE
+    measured = [_measured(pair, threshold) for pair in scores[lost].tolist()]
+    evidence = [{"corpus": corpus.name(row), **m} for row, m in zip(match[lost].tolist(), measured, strict=True)]
+    return drops(Stage.NEAR_DUPLICATE, rows[lost], "corpus_near_duplicate", evidence)
 
 
 def near_prompts(
-    frame: pd.DataFrame, alive: np.ndarray, others: np.ndarray, prompt: Spans, threshold: float
+    rows: np.ndarray, others: np.ndarray, prompt: Spans, threshold: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For every row under the mask `alive` the row of the mask `others` whose prompt is near (`NONE` where there is
-    none), and the Jaccard of both."""
+    """For every text under the mask `rows` the one under the mask `others` that is near (`NONE` where there is none),
+    and the Jaccard of both. `prompt`: as many texts as the masks are long."""
     match, scores = _matched(
-        order=np.concatenate([np.flatnonzero(others), np.flatnonzero(alive)]),
-        owner=np.arange(len(frame)),
+        order=np.concatenate([np.flatnonzero(others), np.flatnonzero(rows)]),
+        owner=np.arange(len(prompt)),
         insert=others,
-        candidate=alive,
+        candidate=rows,
         prompt=prompt,
         supervised=prompt,
         threshold=threshold,
@@ -179,21 +152,12 @@ def _buckets(sketches: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, int]:
     buckets = np.full((len(sketches), BANDS), NONE, dtype=np.int32)
     used = 0
     for band in range(BANDS):
-        codes, distinct = pd.factorize(_band_keys(sketches[rows, band * ROWS : (band + 1) * ROWS]))
+        codes, distinct = pd.factorize(band_keys(sketches[rows, band * ROWS : (band + 1) * ROWS]))
         shared = np.bincount(codes, minlength=len(distinct)) > 1
         ids = np.where(shared, np.cumsum(shared) - 1 + used, NONE)
         buckets[rows, band] = ids[codes] if len(codes) else NONE
         used += int(shared.sum())
     return buckets, used
-
-
-def _band_keys(values: np.ndarray) -> np.ndarray:
-    """64-bit keys of band values (n, 8): a collision only adds a candidate."""
-    keys = np.zeros(len(values), dtype=np.uint64)
-    for column in values.T:
-        keys = (keys ^ column) * np.uint64(0x9E3779B97F4A7C15)
-        keys ^= keys >> np.uint64(32)
-    return keys
 
 
 def _owners(frame: pd.DataFrame) -> np.ndarray:
@@ -203,14 +167,6 @@ def _owners(frame: pd.DataFrame) -> np.ndarray:
 def _best_first(alive: np.ndarray, rank: np.ndarray) -> np.ndarray:
     rows = np.flatnonzero(alive)
     return rows[np.argsort(rank[rows], kind="stable")]
-
-
-def _joined(left: Spans, right: Spans) -> Spans:
-    return Spans(
-        np.concatenate([left.sketches, right.sketches]),
-        np.concatenate([left.values, right.values]),
-        np.concatenate([left.offsets, right.offsets[1:] + left.offsets[-1]]),
-    )
 
 
 def _addresses(frame: pd.DataFrame, rows: np.ndarray) -> list[dict[str, Any]]:

@@ -25,10 +25,8 @@ def agreement(sketches: np.ndarray, row: int, other: int) -> float:
 
 
 @compiled
-def jaccard(values: np.ndarray, offsets: np.ndarray, row: int, other: int) -> float:
-    """Exact Jaccard of two rows' sorted unique shingles; 1 for two empty sets."""
-    left = values[offsets[row] : offsets[row + 1]]
-    right = values[offsets[other] : offsets[other + 1]]
+def shared(left: np.ndarray, right: np.ndarray) -> float:
+    """Exact Jaccard of two sorted sets of shingles; 1 for two empty ones."""
     if len(left) == 0 and len(right) == 0:
         return 1.0
     if not COMPILED:
@@ -47,11 +45,21 @@ def jaccard(values: np.ndarray, offsets: np.ndarray, row: int, other: int) -> fl
 
 
 @compiled
-def sizes_allow(offsets: np.ndarray, row: int, other: int, threshold: float) -> bool:
+def jaccard(values: np.ndarray, offsets: np.ndarray, row: int, other: int) -> float:
+    """Exact Jaccard of two rows' shingles."""
+    return shared(values[offsets[row] : offsets[row + 1]], values[offsets[other] : offsets[other + 1]])
+
+
+@compiled
+def alike(left: int, right: int, threshold: float) -> bool:
     """Jaccard is at most the ratio of the set sizes."""
-    left = offsets[row + 1] - offsets[row]
-    right = offsets[other + 1] - offsets[other]
     return bool(min(left, right) >= threshold * max(left, right))
+
+
+@compiled
+def sizes_allow(offsets: np.ndarray, row: int, other: int, threshold: float) -> bool:
+    """Whether two rows' sizes allow a Jaccard of the threshold."""
+    return alike(offsets[row + 1] - offsets[row], offsets[other + 1] - offsets[other], threshold)
 
 
 @compiled

@@ -66,6 +66,27 @@ class Spans:
         joined = np.frombuffer(b"".join(sketches), dtype="<u4").reshape(-1, PERMUTATIONS)
         return cls(joined, *_ragged(sets))
 
+    def take(self, rows: np.ndarray) -> "Spans":
+        """The texts of some rows, in the order given."""
+        lengths = np.diff(self.offsets)[rows]
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        positions = np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Spans(self.sketches[rows], self.values[positions], offsets)
+
+    @classmethod
+    def joined(cls, spans: Sequence["Spans"]) -> "Spans":
+        """The texts of several, one after the other."""
+        return (
+            cls._of_sets([])
+            if not spans
+            else cls(
+                np.concatenate([one.sketches for one in spans]),
+                np.concatenate([one.values for one in spans]),
+                np.append(0, np.cumsum(np.concatenate([np.diff(one.offsets) for one in spans]))).astype(np.int64),
+            )
+        )
+
     @classmethod
     def _of_sets(cls, sets: list[np.ndarray]) -> "Spans":
         sketches = np.full((len(sets), PERMUTATIONS), EMPTY, dtype=np.uint32)

@@ -9,7 +9,7 @@ only, never in chains, so a template cannot pull a whole set out.
 import numpy as np
 import pandas as pd
 
-from trace_flywheel.curation.decisions import drops, no_drops
+from trace_flywheel.curation.decisions import drops
 from trace_flywheel.curation.dedup import near_prompts
 from trace_flywheel.curation.near_kernel import NONE
 from trace_flywheel.curation.sketch import Spans
@@ -30,16 +30,15 @@ def split_of(task_id: str, splits: Splits, seed: int) -> Split:
 def crossing(
     frame: pd.DataFrame, alive: np.ndarray, prompt: Spans, splits: Splits, seed: int, threshold: float
 ) -> pd.DataFrame:
-    """Drops of alive train rows near an alive row of another split. `prompt`: the user turns of every row."""
-    if not splits.eval and not splits.held_out:
-        return no_drops()
+    """Drops of alive train rows near an alive row of another split. `prompt`: the user turns of the alive rows."""
     of_task = {task: split_of(task, splits, seed) for task in frame["task_id"].unique().tolist()}
-    train = (frame["task_id"].map(of_task) == "train").to_numpy(dtype=bool)
-    match, shares = near_prompts(frame, alive & train, alive & ~train, prompt, threshold)
-    rows = np.flatnonzero(match != NONE)
+    rows = np.flatnonzero(alive)
+    train = (frame["task_id"].iloc[rows].map(of_task) == "train").to_numpy(dtype=bool)
+    match, shares = near_prompts(train, ~train, prompt, threshold)
+    crosses = match != NONE
     evidence = []
-    for row, other in zip(rows.tolist(), match[rows].tolist(), strict=True):
+    for other, share in zip(rows[match[crosses]].tolist(), shares[crosses].tolist(), strict=True):
         run_id, trace_id, task_id = (str(frame[name].iat[other]) for name in ("run_id", "trace_id", "task_id"))
         named = {"run_id": run_id, "trace_id": trace_id, "task_id": task_id, "split": of_task[task_id]}
-        evidence.append({"near": named, "jaccard_prompt": round(float(shares[row]), 4), "threshold": threshold})
-    return drops(Stage.SPLIT, rows, "crosses_eval", evidence)
+        evidence.append({"near": named, "jaccard_prompt": round(share, 4), "threshold": threshold})
+    return drops(Stage.SPLIT, rows[crosses], "crosses_eval", evidence)

@@ -1,34 +1,24 @@
-"""Training data that exists already, as what new rows are held against: exact hashes, sketches and shingles, no text.
+"""Training data that exists already, as what new rows are held against: all corpora of a dataset or a conversion.
 
-A corpus is a JSON Lines or Parquet file, or a published version (`dataset:NAME@VERSION`): rows of `messages`, of
-`prompt` with `completion` or `response`, or of `instruction` with `response` or `output`. A row that is none of these
-is counted, since a corpus that is silently half read lets duplicates through.
+A row that is of no known shape is counted, since a corpus that is silently half read lets duplicates through. Rows of
+a published version that were made from withdrawn rollouts hold nothing out.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
+import numpy as np
 
-from trace_flywheel.curation.dedup import Corpus
-from trace_flywheel.curation.message_hashes import exact_hash
-from trace_flywheel.curation.sketch import Spans, prompt_text, supervised_text
-from trace_flywheel.lake.dataset import Version, find_version, lines
-from trace_flywheel.records.errors import FlywheelError
-from trace_flywheel.records.message import Message, Tool
+from trace_flywheel.curation.standing import Corpus, Part
+from trace_flywheel.flow.corpus_index import Comparison, index_of, known_identity
+from trace_flywheel.flow.corpus_rows import Published, Reader, reader_of
+from trace_flywheel.lake import dataset
+from trace_flywheel.lake.dataset import Version, lines
+from trace_flywheel.records.grading import Withdrawal
 from trace_flywheel.settings import DATASET_CORPUS
-from trace_flywheel.sources.jsonl import Fault, digest_of, read_lines
-from trace_flywheel.sources.wires.openai_chat import messages_of, tools_of
-from trace_flywheel.sources.wires.parts import WireError
-
-MAX_LINE_BYTES = 64_000_000
-BATCH_ROWS = 1_000
-Numbered = tuple[int, tuple[tuple[Message, ...], tuple[Tool, ...]] | None]
-PAIRS = (("prompt", "completion"), ("prompt", "response"), ("instruction", "response"), ("instruction", "output"))
 
 
 class Corpora(msgspec.Struct, frozen=True):
@@ -37,6 +27,12 @@ class Corpora(msgspec.Struct, frozen=True):
     corpus: Corpus | None
     rows: int
     skipped: dict[str, int]
+    identities: tuple[str, ...] = ()
+    """What they were: `corpora_digest`."""
+
+
+class _RowId(msgspec.Struct):
+    row_id: str = ""
 
 
 def corpora_for(name: str, paths: Sequence[Path], mode: str) -> tuple[Path, ...]:
@@ -48,116 +44,54 @@ def corpora_for(name: str, paths: Sequence[Path], mode: str) -> tuple[Path, ...]
 def corpora_digest(paths: Sequence[Path], home: Path) -> tuple[str, ...]:
     """`name@sha256` of every file and `dataset:NAME@VERSION` of every version, sorted.
 
-    `FlywheelError` names a file that cannot be read, or a version that is not there.
+    A file that an index knows by its size and times is not read. `FlywheelError` names a file that cannot be read, or
+    a version that is not there.
+    """
+    return tuple(sorted(_identity(reader_of(path, home), home / "lake") for path in paths))
+
+
+def _identity(reader: Reader, root: Path) -> str:
+    return known_identity(reader, root) or reader.identity(reader.mark()[0])
+
+
+def open_corpora(
+    paths: Sequence[Path],
+    home: Path,
+    comparison: Comparison,
+    *,
+    keep: bool = True,
+    withdrawals: Sequence[Withdrawal] = (),
+    erased: frozenset[str] = frozenset(),
+) -> Corpora:
+    """The corpora, their indexes brought up to date. `keep`: in the home's lake, else in memory.
+
+    `erased`: exact hashes of rows that count as not there, in any corpus.
     """
     found = []
     for path in paths:
-        if (version := _version(path, home)) is not None:
-            found.append(f"{DATASET_CORPUS}{version.name}@{version.version}")
-            continue
-        digest = digest_of(path, path.parent)
-        if isinstance(digest, Fault):
-            raise FlywheelError(
-                f"{path}: the corpus cannot be read ({digest.reason}); correct --dedup-against or the setting `corpora`"
-            )
-        found.append(f"{path.name}@{digest}")
-    return tuple(sorted(found))
+        reader = reader_of(path, home)
+        one = index_of(reader, home / "lake" if keep else None, comparison, erased)
+        part = _without(one.part, reader.version, withdrawals) if isinstance(reader, Published) else one.part
+        found.append((reader.name, one.identity, part, one.skipped))
+    found.sort(key=lambda entry: entry[:2])
+    skipped = Counter[str]()
+    for name, _, _, lost in found:
+        skipped[name] += lost
+    corpus = Corpus(tuple(part for _, _, part, _ in found))
+    identities = tuple(sorted(identity for _, identity, _, _ in found))
+    return Corpora(corpus if len(corpus) else None, len(corpus), {k: n for k, n in skipped.items() if n}, identities)
 
 
-def _version(path: Path, home: Path) -> Version | None:
-    """The published version that a corpus names; None where it is a file."""
-    address = str(path)
-    if not address.startswith(DATASET_CORPUS):
-        return None
-    name, _, version = address.removeprefix(DATASET_CORPUS).partition("@")
-    if not version:
-        raise FlywheelError(
-            f"corpora: {address} names no version; `flywheel datasets {name}` lists them (the newest would change "
-            "with every refresh)"
-        )
-    return find_version(home, f"{name}@{version}")
-
-
-def read_corpora(paths: Sequence[Path], home: Path) -> Corpora:
-    """Read every row once; only its hashes and shingles stay in memory."""
-    names: list[str] = []
-    hashes: list[str] = []
-    prompts: list[str] = []
-    answers: list[str] = []
-    skipped: dict[str, int] = {}
-    for path in sorted(paths, key=lambda p: p.name):
-        version = _version(path, home)
-        for number, row in _rows(path) if version is None else _published(version):
-            if row is None:
-                skipped[path.name] = skipped.get(path.name, 0) + 1
-                continue
-            messages, tools = row
-            names.append(f"{path.name}:{number}")
-            hashes.append(exact_hash(messages, tools))
-            prompts.append(prompt_text(messages))
-            answers.append(supervised_text(messages))
-    if not names:
-        return Corpora(None, 0, skipped)
-    return Corpora(Corpus(names, hashes, Spans.of_texts(prompts), Spans.of_texts(answers)), len(names), skipped)
-
-
-def _published(version: Version) -> Iterator[Numbered]:
-    for number, line in enumerate(lines(version), 1):
-        yield number, conversation_of(orjson.loads(line))
-
-
-def _rows(path: Path) -> Iterator[Numbered]:
-    if path.suffix == ".parquet":
-        yield from _parquet(path)
-        return
-    for line in read_lines(path, path.parent, MAX_LINE_BYTES):
-        yield (line.line or 0, None) if isinstance(line, Fault) else (line.number, conversation_of(line.value))
-
-
-def _parquet(path: Path) -> Iterator[Numbered]:
-    """Rows of a table; columns of JSON text are read as what they spell, absent ones as if they were not there."""
-    number = 0
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(BATCH_ROWS):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield (
-                        number,
-                        conversation_of({name: _plain(value) for name, value in row.items() if value is not None}),
-                    )
-    except pa.ArrowInvalid as error:
-        raise FlywheelError(
-            f"{path}: no Parquet file ({error}); correct --dedup-against or the setting `corpora`"
-        ) from None
-
-
-def _plain(value: Any) -> Any:
-    """A cell without the nulls that a table's struct fills in; JSON text of a list is that list."""
-    if isinstance(value, str) and value[:1] == "[":
-        try:
-            return orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return value
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items() if item is not None}
-    return [_plain(item) for item in value] if isinstance(value, list) else value
-
-
-def conversation_of(value: Any) -> tuple[tuple[Message, ...], tuple[Tool, ...]] | None:
-    """Messages and tools of a row; None for a row of no known shape."""
-    if not isinstance(value, dict):
-        return None
-    tools = tools_of(value.get("tools") or value.get("tool_defs"))
-    try:
-        if isinstance(value.get("messages"), list):
-            return messages_of(value["messages"]), tools
-        for asked, said in PAIRS:
-            question, answer = value.get(asked), value.get(said)
-            if isinstance(question, str) and isinstance(answer, str):
-                return (Message("user", question), Message("assistant", answer)), tools
-            if isinstance(question, list) and isinstance(answer, list):
-                return messages_of([*question, *answer]), tools
-    except WireError:
-        return None
-    return None
+def _without(part: Part, version: Version, withdrawals: Sequence[Withdrawal]) -> Part:
+    """A version's rows, those of withdrawn rollouts set aside."""
+    gone = {
+        row.row_id
+        for row in (dataset.provenance(version) if withdrawals else ())
+        for run, trace in zip((row.run_id, row.rejected_run_id or row.run_id), row.trace_ids, strict=False)
+        if any(one.covers(run, trace, row.grader, row.grader_version) for one in withdrawals)
+    }
+    if not gone:
+        return part
+    of = msgspec.json.Decoder(_RowId)
+    numbers = [number for number, line in enumerate(lines(version), 1) if of.decode(line).row_id in gone]
+    return replace(part, away=tuple(np.isin(segment.numbers, numbers) for segment in part.segments))

@@ -41,11 +41,13 @@ def sft(index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, sett
         funnel.take(dedup.corpus_exact_duplicates(frame, funnel.alive, corpus))
     selected = top_fraction(frame, funnel.alive, settings.selection, settings.seed)
     funnel.take(selected.drops)
-    spans, threshold = (index.prompt, index.supervised), settings.dedup.threshold
-    before = funnel.alive.copy()
-    funnel.take(dedup.near_duplicates(frame, funnel.alive, rank, *spans, threshold))
+    before, threshold = funnel.alive.copy(), settings.dedup.threshold
+    spans = index.spans(before)
+    funnel.take(dedup.near_duplicates(frame, before, rank, *spans, threshold))
     if corpus is not None:
-        funnel.take(dedup.corpus_near_duplicates(frame, funnel.alive, *spans, corpus, threshold))
+        left = np.flatnonzero(funnel.alive[before])
+        rest = (spans[0].take(left), spans[1].take(left))
+        funnel.take(dedup.corpus_near_duplicates(funnel.alive, *rest, corpus, threshold))
     warnings += _templates(frame, before, funnel.alive, settings.dedup.alarm_share)
     funnel.take(task_cap(frame, funnel.alive, settings.selection.max_per_task, settings.seed))
     funnel.take(crossing_drops(funnel, index, settings))

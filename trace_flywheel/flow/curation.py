@@ -7,7 +7,8 @@ from trace_flywheel.curation.depth import seed_set, training_set_hash
 from trace_flywheel.curation.depth_features import FEATURES_VERSION
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import funnel
-from trace_flywheel.flow.corpora import Corpora, corpora_digest, corpora_for, read_corpora
+from trace_flywheel.flow.corpora import Corpora, corpora_digest, corpora_for, open_corpora
+from trace_flywheel.flow.corpus_index import Comparison
 from trace_flywheel.flow.frame import Index, agreeing, digest_of, graded, load_index
 from trace_flywheel.flow.funnel import Attempts
 from trace_flywheel.flow.goldens import holdout_over
@@ -17,13 +18,14 @@ from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, Kind, every, name_
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import layouts_for
 from trace_flywheel.flow.standing import standing
+from trace_flywheel.lake.purged import erased_rows
 from trace_flywheel.lake.store import Lake, Sidecar
 from trace_flywheel.lake.withdrawn import in_force
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.grading import Withdrawal
 from trace_flywheel.settings import Settings
 
-CODE = 2
+CODE = 3
 """Goes up when the same inputs and settings give other rows."""
 
 
@@ -58,7 +60,14 @@ class Curation:
         """What rows of this dataset are held against; read once for all that share it."""
         paths = corpora_for(name, self.settings.corpora, self.settings.dedup.mode)
         if paths not in self._corpora:
-            self._corpora[paths] = read_corpora(paths, self.lake.home)
+            self._corpora[paths] = open_corpora(
+                paths,
+                self.lake.home,
+                Comparison(policy_of(self.settings), self.settings.redaction.supervise_placeholders),
+                keep=self.settings.dedup.index,
+                withdrawals=self.withdrawals,
+                erased=erased_rows(self.lake),
+            )
         return self._corpora[paths]
 
     @cached_property

@@ -61,6 +61,11 @@ class Index:
     """What joining grades from files did: counts for people."""
     warnings: tuple[str, ...] = ()
 
+    def spans(self, mask: np.ndarray) -> tuple[Spans, Spans]:
+        """Prompt and supervised text of the rows under a mask."""
+        rows = np.flatnonzero(mask)
+        return self.prompt.take(rows), self.supervised.take(rows)
+
     def only(self, mask: np.ndarray) -> "Index":
         """The rows under a mask; the lost ones stay."""
         rows = np.flatnonzero(mask)
@@ -68,8 +73,8 @@ class Index:
             self.frame.iloc[rows].reset_index(drop=True),
             _taken(self.hashes, rows),
             _taken(self.norms, rows),
-            _spans_taken(self.prompt, rows),
-            _spans_taken(self.supervised, rows),
+            self.prompt.take(rows),
+            self.supervised.take(rows),
             self.lost,
             self.runs,
             self.stale,
@@ -170,8 +175,3 @@ def _taken(ragged: Ragged, rows: np.ndarray) -> Ragged:
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
     positions = np.repeat(ragged.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
     return Ragged(ragged.values[positions], offsets)
-
-
-def _spans_taken(spans: Spans, rows: np.ndarray) -> Spans:
-    taken = _taken(Ragged(spans.values, spans.offsets), rows)
-    return Spans(spans.sketches[rows], taken.values, taken.offsets)

@@ -129,8 +129,10 @@ def entered(index: Index, common: Attempts) -> Funnel:
 
 
 def crossing_drops(funnel: Funnel, index: Index, settings: Settings) -> pd.DataFrame:
-    threshold = settings.dedup.threshold
-    return crossing(index.frame, funnel.alive, index.prompt, settings.splits, settings.seed, threshold)
+    if not settings.splits.eval and not settings.splits.held_out:
+        return no_drops()
+    prompt, _ = index.spans(funnel.alive)
+    return crossing(index.frame, funnel.alive, prompt, settings.splits, settings.seed, settings.dedup.threshold)
 
 
 def hold_out(funnel: Funnel, index: Index, holdout: Holdout) -> tuple[str, ...]:

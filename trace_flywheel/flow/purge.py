@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trace_flywheel.flow import datasets, tables
+from trace_flywheel.flow.corpus_index import erase
 from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.ingest import BEFORE, STEPS, wanted_digest
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
@@ -25,13 +26,14 @@ from trace_flywheel.flow.names import every, name_of
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.parts import Part, TableFile
-from trace_flywheel.lake.purged import Tombstone, address_of, bury
+from trace_flywheel.lake.purged import Tombstone, address_of, bury, erased_rows
+from trace_flywheel.lake.segments import DamagedError, building, shelves
 from trace_flywheel.lake.store import Lake, Sidecar, file_mode
 from trace_flywheel.records.canonical import sha256_hex
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rows import Provenance
-from trace_flywheel.settings import Settings
+from trace_flywheel.settings import DATASET_CORPUS, Settings
 
 BATCH_ROWS = 1_000
 Address = tuple[str, str]
@@ -45,6 +47,8 @@ class Purged(msgspec.Struct, frozen=True):
     versions: tuple[str, ...]
     """`NAME@VERSION` of the versions that held a row and are gone."""
     made: tuple[Made, ...]
+    indexed: int = 0
+    """Rows that the indexes of corpora forgot."""
 
 
 def find_trace(lake: Lake, trace_id: str, run_id: str | None = None) -> tuple[Address, ...]:
@@ -87,11 +91,12 @@ def purge(lake: Lake, settings: Settings, inputs: SideInputs, addresses: Sequenc
     there = dataset.names(lake.home)
     versions = tuple(_remove_versions(lake, set(addresses)))
     (lake.root / "needs_grading.jsonl").unlink(missing_ok=True)
+    indexed = _forget(lake, set(versions))
     curation = Curation(lake, settings, inputs)
     made = [tables.grouped_advantages(curation)] + [
         datasets.make(curation, kind, recipe) for kind, recipe in every(settings) if name_of(kind, recipe) in there
     ]
-    return Purged(len(addresses), versions, tuple(made))
+    return Purged(len(addresses), versions, tuple(made), indexed)
 
 
 def _found(lake: Lake, mask: Callable[[pa.Table], pa.ChunkedArray], run_id: str | None) -> tuple[Address, ...]:
@@ -109,6 +114,11 @@ def _found(lake: Lake, mask: Callable[[pa.Table], pa.ChunkedArray], run_id: str 
 
 def _stones(lake: Lake, run_id: str, traces: set[str], reason: str) -> list[Tombstone]:
     digests: dict[str, str] = {}
+    rows: dict[str, str] = {}
+    if (index := lake.sidecar(INDEX, run_id)) is not None:
+        for part in index.parts:
+            table = pq.read_table(lake.part_path(index, part), columns=["trace_id", "exact_hash"])
+            rows |= {row["trace_id"]: row["exact_hash"] for row in table.filter(_is_in(table, traces)).to_pylist()}
     for step in (REDACTED, GRADED):
         if (sidecar := lake.sidecar(step, run_id)) is None:
             continue
@@ -116,7 +126,10 @@ def _stones(lake: Lake, run_id: str, traces: set[str], reason: str) -> list[Tomb
             table = pq.read_table(lake.part_path(sidecar, part))
             for row in table.filter(_is_in(table, traces)).to_pylist():
                 digests[row["trace_id"]] = sha256_hex(orjson.dumps(row, option=orjson.OPT_SORT_KEYS))
-    return [Tombstone(address_of(run_id, t), run_id, digests.get(t, ""), reason) for t in sorted(traces)]
+    return [
+        Tombstone(address_of(run_id, trace), run_id, digests.get(trace, ""), reason, rows.get(trace, ""))
+        for trace in sorted(traces)
+    ]
 
 
 def _is_in(table: pa.Table, traces: set[str]) -> pa.ChunkedArray:
@@ -182,6 +195,23 @@ def _remove_versions(lake: Lake, addresses: set[Address]) -> list[str]:
         else:
             dataset.forget(version, addresses)
     return removed
+
+
+def _forget(lake: Lake, versions: set[str]) -> int:
+    """Indexes of versions that are gone go too; the others lose the rows that equal an erased one."""
+    lost, erased = 0, erased_rows(lake)
+    with building(lake.root):
+        for shelf in shelves(lake.root):
+            try:
+                state = shelf.state()
+                if state is None or state.corpus.removeprefix(DATASET_CORPUS) in versions:
+                    lost += state.rows if state else 0
+                    shelf.remove()
+                else:
+                    lost += erase(shelf, erased)
+            except DamagedError:  # nothing of it may stay; it is made again without what was erased
+                shelf.remove()
+    return lost
 
 
 def _runs(row: Provenance) -> Address:

@@ -304,10 +304,15 @@ def provenance(version: Version) -> Iterator[Provenance]:
         yield msgspec.convert(row, Provenance)
 
 
+def shards(version: Version, layout: str = CANONICAL) -> tuple[Path, ...]:
+    """The files of one layout, in the order of their rows."""
+    folder = version.path if layout == CANONICAL else version.path / "layouts" / layout
+    return tuple(sorted(folder.glob("data-*.jsonl")))
+
+
 def lines(version: Version, layout: str = CANONICAL) -> Iterator[bytes]:
     """The rows of one layout as JSON lines, in order."""
-    folder = version.path if layout == CANONICAL else version.path / "layouts" / layout
-    for shard in sorted(folder.glob("data-*.jsonl")):
+    for shard in shards(version, layout):
         with shard.open("rb") as stream:
             for line in stream:
                 yield line.rstrip(b"\n")

@@ -26,18 +26,36 @@ def writing(home: Path, shared: bool = False) -> Iterator[None]:
         return
     try:
         place.mkdir(parents=True, exist_ok=True)
-        handle = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = _opened(place / "lock")
     except OSError as error:
         raise LakeError(f"{home}: cannot be written ({error.strerror}); mend it or give another --home") from None
     try:
-        mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        try:
-            fcntl.flock(handle, mode | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"another flywheel writes to {home}; waiting for it", file=sys.stderr, flush=True)
-            fcntl.flock(handle, mode)
+        _take(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, f"another flywheel writes to {home}; waiting for it")
         _held.add(place)
         yield
     finally:
         _held.discard(place)
         os.close(handle)
+
+
+@contextmanager
+def locked(path: Path, waiting: str) -> Iterator[None]:
+    """Hold a lock file alone; `waiting` is said on stderr while another process has it."""
+    handle = _opened(path)
+    try:
+        _take(handle, fcntl.LOCK_EX, waiting)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _take(handle: int, mode: int, waiting: str) -> None:
+    try:
+        fcntl.flock(handle, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(waiting, file=sys.stderr, flush=True)
+        fcntl.flock(handle, mode)

@@ -15,13 +15,15 @@ from trace_flywheel.records.canonical import content_id
 FILE = "purged.jsonl"
 
 
-class Tombstone(msgspec.Struct, frozen=True):
+class Tombstone(msgspec.Struct, frozen=True, omit_defaults=True):
     """One erased rollout. `content` is the digest of the row that stood in the lake."""
 
     address: str
     run_id: str
     content: str
     reason: str
+    row: str = ""
+    """Exact hash of the training row that it gave: corpora forget rows that have it."""
 
 
 def address_of(run_id: str, trace_id: str) -> str:
@@ -42,6 +44,11 @@ def tombstones(lake: Lake) -> tuple[Tombstone, ...]:
 def purged_of(lake: Lake, run_id: str) -> frozenset[str]:
     """Addresses of a run that must not come back."""
     return frozenset(stone.address for stone in tombstones(lake) if stone.run_id == run_id)
+
+
+def erased_rows(lake: Lake) -> frozenset[str]:
+    """Exact hashes of the rows that erased rollouts gave."""
+    return frozenset(stone.row for stone in tombstones(lake) if stone.row)
 
 
 def bury(lake: Lake, stones: Iterable[Tombstone]) -> None:

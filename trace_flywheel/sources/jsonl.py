@@ -62,17 +62,30 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class Lines:
-    """Iterate once for `Line | Fault`; `sha256`, `size`, `bom` and `surrogates` are complete when the iterator is."""
+    """Iterate once for `Line | Fault`; `sha256`, `size`, `bom` and `surrogates` are complete when the iterator is.
 
-    def __init__(self, path: Path, root: Path, max_line_bytes: int, decode: Decode | None = None) -> None:
+    `offset` is where the line that was given last begins, in bytes.
+    With a `start` (bytes, number of the line there) the lines before it are passed over, unread.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        root: Path,
+        max_line_bytes: int,
+        decode: Decode | None = None,
+        start: tuple[int, int] = (0, 1),
+    ) -> None:
         self._path = path
         self._root = root
+        self._start = start
         self._limit = max_line_bytes
         self._decode = decode
         self._digest = hashlib.sha256()
         self.size = 0
         self.bom = False
         self.surrogates = 0
+        self.offset = 0
 
     @property
     def sha256(self) -> str:
@@ -82,7 +95,8 @@ class Lines:
     def __iter__(self) -> Iterator[Line | Fault]:
         try:
             with open_regular(self._path, self._root) as file:
-                for number, data, ended in self._split(file):
+                for number, offset, data, ended in self._split(file):
+                    self.offset = offset
                     if isinstance(data, int):
                         text = f"line of {data} bytes; the limit is {self._limit} (ingest.max_line_mb)"
                         yield Fault("line_too_long", text, number)
@@ -99,25 +113,28 @@ class Lines:
         self.surrogates += surrogates
         return Line(number, value, surrogates)
 
-    def _split(self, file: io.FileIO) -> Iterator[tuple[int, bytes | int, bool]]:
-        """(number, bytes without the newline, ended by one); of a line above the limit only its size."""
-        number, held, held_bytes = 1, list[bytes](), 0
+    def _split(self, file: io.FileIO) -> Iterator[tuple[int, int, bytes | int, bool]]:
+        """(number, offset, bytes without the newline, ended by one); of a line above the limit only its size."""
+        offset, number = self._start
+        file.seek(offset)
+        held, held_bytes = list[bytes](), 0
         while block := file.read(BLOCK_BYTES):
             self._digest.update(block)
-            if self.size == 0 and block.startswith(BOM):
+            if offset == self.size == 0 and block.startswith(BOM):
                 self.bom = True
-                self.size = len(BOM)
+                self.size = offset = len(BOM)
                 block = block[len(BOM) :]
             self.size += len(block)
             start = 0
             while (end := block.find(b"\n", start)) >= 0:
                 held_bytes += end - start
                 if held_bytes > self._limit:
-                    yield number, held_bytes, True
+                    yield number, offset, held_bytes, True
                 elif held:
-                    yield number, b"".join((*held, block[start:end])), True
+                    yield number, offset, b"".join((*held, block[start:end])), True
                 else:
-                    yield number, block[start:end], True
+                    yield number, offset, block[start:end], True
+                offset += held_bytes + 1
                 number, held, held_bytes, start = number + 1, [], 0, end + 1
             held_bytes += len(block) - start
             if held_bytes > self._limit:
@@ -125,12 +142,14 @@ class Lines:
             else:
                 held.append(block[start:])
         if held_bytes:
-            yield number, held_bytes if held_bytes > self._limit else b"".join(held), False
+            yield number, offset, held_bytes if held_bytes > self._limit else b"".join(held), False
 
 
-def read_lines(path: Path, root: Path, max_line_bytes: int, decode: Decode | None = None) -> Lines:
+def read_lines(
+    path: Path, root: Path, max_line_bytes: int, decode: Decode | None = None, start: tuple[int, int] = (0, 1)
+) -> Lines:
     """The lines of a JSONL file, streamed. `decode` takes a line's bytes (a typed msgspec decoder, say)."""
-    return Lines(path, root, max_line_bytes, decode)
+    return Lines(path, root, max_line_bytes, decode, start)
 
 
 def read_document(path: Path, root: Path, max_bytes: int, decode: Decode | None = None) -> Document | Fault:

@@ -141,7 +141,7 @@ def _existing(request: Request, warn: Warn) -> "Existing | None":
     # numbers and tables are imported for corpora alone
     from trace_flywheel.flow.conversion.corpus import Existing
 
-    existing = Existing(request.existing, request.home, request.near)
+    existing = Existing(request.existing, request.home, request.near, request.pii, request.keep_index)
     for name, lines in sorted(existing.skipped.items()):
         warn(f"{name}: {lines} line(s) of no known shape are not compared")
     return existing

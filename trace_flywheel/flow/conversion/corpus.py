@@ -1,7 +1,8 @@
 """`convert --dedup-against`: rows that training data which exists already holds, word for word or nearly, stay out.
 
 Compared is the row as it would be written, with what the corpus reader finds in it, so that a file is always a
-duplicate of itself. Rows come in batches: of a corpus only hashes and shingles are held, of the rows one batch.
+duplicate of itself; rows of the corpus pass the redactor that the new ones passed. Rows come in batches. Where the
+home has a lake the corpora's indexes are kept there; else they are made in memory.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,13 +13,19 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from trace_flywheel.curation.dedup import Corpus, corpus_exact_duplicates, corpus_near_duplicates
+from trace_flywheel.curation.dedup import corpus_exact_duplicates, corpus_near_duplicates
 from trace_flywheel.curation.message_hashes import exact_hash
 from trace_flywheel.curation.sketch import Spans, prompt_text, supervised_text
+from trace_flywheel.curation.standing import Corpus
 from trace_flywheel.flow.conversion.rollout import Outcome, Refusal
-from trace_flywheel.flow.corpora import conversation_of, corpora_digest, read_corpora
+from trace_flywheel.flow.corpora import open_corpora
+from trace_flywheel.flow.corpus_index import Comparison
+from trace_flywheel.flow.corpus_rows import conversation_of
 from trace_flywheel.flow.validate import has_calls
+from trace_flywheel.lake.purged import erased_rows
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.redaction.policy import Policy
 
 BATCH_ROWS = 2_000
 BATCH_BYTES = 8_000_000
@@ -27,9 +34,14 @@ BATCH_BYTES = 8_000_000
 class Existing:
     """The corpora of one conversion. `FlywheelError` for one that cannot be read or holds no row at all."""
 
-    def __init__(self, paths: Sequence[Path], home: Path, threshold: float) -> None:
-        self.digests = corpora_digest(paths, home)
-        found = read_corpora(paths, home)
+    def __init__(
+        self, paths: Sequence[Path], home: Path, threshold: float, policy: Policy | str | None, keep: bool
+    ) -> None:
+        lake = Lake(home)
+        found = open_corpora(
+            paths, home, Comparison(policy), keep=keep and lake.root.is_dir(), erased=erased_rows(lake)
+        )
+        self.digests = found.identities
         self.skipped = found.skipped
         """Lines of no known shape, by file."""
         if found.corpus is None:
@@ -71,9 +83,9 @@ class Existing:
         alive = np.ones(len(rows), dtype=bool)
         exact = corpus_exact_duplicates(frame, alive, self._corpus)
         alive[exact["row"].to_numpy(dtype=np.int64)] = False
-        prompts = Spans.of_texts([prompt_text(messages) for messages, _ in read])
-        answers = Spans.of_texts([supervised_text(messages) for messages, _ in read])
-        near = corpus_near_duplicates(frame, alive, prompts, answers, self._corpus, self._threshold)
+        left = [messages for (messages, _), here in zip(read, alive.tolist(), strict=True) if here]
+        prompts, answers = Spans.of_texts(map(prompt_text, left)), Spans.of_texts(map(supervised_text, left))
+        near = corpus_near_duplicates(alive, prompts, answers, self._corpus, self._threshold)
         return {
             int(drop["row"]): Refusal(str(drop["stage"]), str(drop["reason"]), orjson.loads(drop["evidence"]))
             for found in (exact, near)

@@ -46,3 +46,5 @@ class Request(msgspec.Struct, frozen=True):
     home: Path = Path(".flywheel")
     near: float = 0.85
     """Jaccard from which a row is a near-duplicate of an existing one."""
+    keep_index: bool = True
+    """Indexes of existing data are kept in the home, where it has a lake."""

@@ -60,8 +60,9 @@ def chosen(harvests: Sequence[Harvest], scores: Mapping[int, float], threshold: 
     alive = has_rows & kept(len(frame), exact)
     best = _best_of_n(frame, alive, rank)
     alive &= kept(len(frame), best)
-    prompt = Spans.of_columns([e.prompt_sketch for e in entries], [e.prompt_shingles for e in entries])
-    learned = Spans.of_columns([e.supervised_sketch for e in entries], [e.supervised_shingles for e in entries])
+    left = [entries[row] for row in np.flatnonzero(alive).tolist()]
+    prompt = Spans.of_columns([e.prompt_sketch for e in left], [e.prompt_shingles for e in left])
+    learned = Spans.of_columns([e.supervised_sketch for e in left], [e.supervised_shingles for e in left])
     near = near_duplicates(frame, alive, rank, prompt, learned, threshold)
     alive &= kept(len(frame), near)
     lost: list[dict[str, Any] | None] = [None] * len(harvests)
