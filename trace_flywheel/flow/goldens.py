@@ -22,7 +22,7 @@ def holdout_over(lake: Lake, settings: Settings, inputs: SideInputs) -> Holdout:
     tables = [schema.empty_table()]
     for sidecar in agreeing(lake)[0]:
         paths = [lake.part_path(sidecar, part) for part in sidecar.parts]
-        tables += [pq.read_table(path, schema=schema) for path in paths]
+        tables += [pq.ParquetFile(path).read(columns=list(_COLUMNS)).select(_COLUMNS) for path in paths]
     asked = pa.concat_tables(tables).to_pandas()
     by_task = asked_by_task(*(asked[name] for name in _COLUMNS))
     return Holdout(inputs.goldens, settings.goldens.overlap, by_task)

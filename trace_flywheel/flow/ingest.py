@@ -10,7 +10,7 @@ the index of a run accounts for everything its folder held. Work is spread over 
 files alone, so the bytes do not depend on the number of processes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.flow.expected import BEFORE, Expected
 from trace_flywheel.flow.ingest_tasks import (
     GRADED,
     INDEX,
@@ -39,20 +40,12 @@ from trace_flywheel.flow.redaction_report import write_findings
 from trace_flywheel.flow.steps import Job, Step, StepResult
 from trace_flywheel.flow.workers import Crash, run_alone, worker_count
 from trace_flywheel.lake.parts import Part
-from trace_flywheel.lake.purged import purged_of
-from trace_flywheel.lake.store import FORMAT, Lake, LakeError, Sidecar
-from trace_flywheel.records.canonical import content_id
+from trace_flywheel.lake.store import Lake, LakeError, Sidecar
 from trace_flywheel.records.fate import Drop, Stage
-from trace_flywheel.records.index import INDEX_VERSION
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources import discover
 from trace_flywheel.sources.reader import ReadOptions, Run
-
-STEPS = (GRADED, REDACTED, INDEX)
-BEFORE = {REDACTED: GRADED, INDEX: REDACTED}
-CODE = {GRADED: 1, REDACTED: 3, INDEX: INDEX_VERSION}
-"""Goes up when a step gives other bytes for the same input: its partitions are made again."""
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -63,15 +56,26 @@ class Pending(msgspec.Struct, frozen=True):
     given_up: tuple[Run, ...]
 
 
-def pending(runs: Sequence[Run], lake: Lake, settings: Settings, inputs: SideInputs) -> Pending:
-    """Compare every run's files, settings, rules and side inputs with what its partitions were made from."""
+def pending(
+    runs: Sequence[Run],
+    lake: Lake,
+    settings: Settings,
+    inputs: SideInputs,
+    fingerprints: Mapping[str, str] | None = None,
+) -> Pending:
+    """Compare every run's files, settings, rules and side inputs with what its partitions were made from.
+
+    `fingerprints` of the runs by run id, where the caller has them already.
+    """
     todo, unchanged, given_up = [], [], []
+    expected = Expected(lake, settings, inputs)
     for run in runs:
-        fingerprint = discover.fingerprint(run)
-        quarantine = lake.quarantined(run.run_id)
-        if all(_is_fresh(step, lake, settings, inputs, run, fingerprint) for step in STEPS):
+        fingerprint = discover.fingerprint(run) if fingerprints is None else fingerprints[run.run_id]
+        if expected.all_fresh(run.run_id, fingerprint):
             unchanged.append(run)
-        elif (
+            continue
+        quarantine = lake.quarantined(run.run_id)
+        if (
             quarantine is not None
             and quarantine.source_fingerprint == fingerprint
             and quarantine.attempts >= settings.ingest.quarantine_after
@@ -102,11 +106,12 @@ def graded_traces(
 ) -> Iterator[StepResult]:
     """Read the folders of runs into the lake."""
     options, keep = read_options(settings), settings.lake.keep_raw
+    expected = Expected(lake, settings, inputs)
 
     def plan(run: Run, fingerprint: str, stack: ExitStack) -> Job[Chunk]:
         folder = stack.enter_context(lake.generation(GRADED, run.run_id))
         tasks = [
-            Chunk(run, i, units, folder, f"chunk-{i:05d}", keep, purged_of(lake, run.run_id))
+            Chunk(run, i, units, folder, f"chunk-{i:05d}", keep, expected.purged(run.run_id))
             for i, units in enumerate(chunks(discover.units(run)))
         ]
         return Job(run, folder, tasks, fingerprint)
@@ -118,7 +123,7 @@ def graded_traces(
         facts = {"format": job.run.format, "path": job.run.path.name, "keep_raw": keep}
         parts = [_renamed(job, k, part) for k, part in enumerate(p for o in outcomes for p in o.parts)]
         drops = [d for o in outcomes for d in o.drops]
-        wanted = wanted_digest(GRADED, job.run.run_id, lake, settings, inputs, job.fingerprint)
+        wanted = expected.digest(GRADED, job.run.run_id, job.fingerprint)
         entered = sum(p.rows for p in parts) + len(drops)
         sidecar = lake.commit(
             job.folder,
@@ -136,7 +141,7 @@ def graded_traces(
     step = Step(
         GRADED,
         lake,
-        partial(_is_fresh, GRADED, lake, settings, inputs),
+        partial(expected.is_fresh, GRADED),
         plan,
         read_chunk,
         options,
@@ -150,6 +155,7 @@ def redacted_rollouts(
     runs: Sequence[Run], lake: Lake, settings: Settings, inputs: SideInputs, workers: int | None = None
 ) -> Iterator[StepResult]:
     """Take secrets and personal data out of what was read, and out of the corrections from files, joined first."""
+    expected, rules = Expected(lake, settings, inputs), redactor(policy_of(settings))
 
     def plan(run: Run, fingerprint: str, stack: ExitStack) -> Job[Parts]:
         before = _made_before(lake, REDACTED, run)
@@ -158,7 +164,7 @@ def redacted_rollouts(
         if before.facts["keep_raw"]:
             tasks = [Parts(lake.part_path(before, part), (part,), folder, corrections) for part in before.parts]
         elif fingerprint == before.source_fingerprint:
-            options, purged = read_options(settings), purged_of(lake, run.run_id)
+            options, purged = read_options(settings), expected.purged(run.run_id)
             tasks = [
                 Parts(
                     Reread(run, units, options, purged),
@@ -180,9 +186,11 @@ def redacted_rollouts(
             for rule, n in outcome.findings.items():
                 findings[rule] = findings.get(rule, 0) + n
         write_findings(job.folder, _outcomes(job))
-        return _mirror(REDACTED, job, lake, settings, inputs, {"findings": dict(sorted(findings.items()))})
+        # What readers say of a row quotes it: from here on it may be shown.
+        carried = tuple(map(rules.safe, _carried(job, lake)))
+        return _mirror(REDACTED, job, lake, expected, carried, {"findings": dict(sorted(findings.items()))})
 
-    fresh = partial(_is_fresh, REDACTED, lake, settings, inputs)
+    fresh = partial(expected.is_fresh, REDACTED)
     step = Step(REDACTED, lake, fresh, plan, redact_parts, policy_of(settings, told=True), finish, _mask(settings))
     yield from step.over(runs, _workers(settings, workers))
 
@@ -191,6 +199,7 @@ def rollout_index(
     runs: Sequence[Run], lake: Lake, settings: Settings, inputs: SideInputs, workers: int | None = None
 ) -> Iterator[StepResult]:
     """Describe every redacted rollout by an index entry. A run that gave no rollout at all is quarantined here."""
+    expected = Expected(lake, settings, inputs)
     shared = Describing(Holdout(inputs.goldens, settings.goldens.overlap), settings.redaction.supervise_placeholders)
 
     def plan(run: Run, fingerprint: str, stack: ExitStack) -> Job[Described]:
@@ -202,7 +211,7 @@ def rollout_index(
     def finish(job: Job[Described]) -> StepResult:
         if job.crash:
             return step.quarantined(job.run, job.fingerprint, f"{INDEX}: {job.crash.reason}")
-        result = _mirror(INDEX, job, lake, settings, inputs, {})
+        result = _mirror(INDEX, job, lake, expected, _carried(job, lake), {})
         assert result.sidecar is not None
         if result.sidecar.counts.kept:
             lake.release(job.run.run_id)
@@ -215,7 +224,7 @@ def rollout_index(
     step = Step(
         INDEX,
         lake,
-        partial(_is_fresh, INDEX, lake, settings, inputs),
+        partial(expected.is_fresh, INDEX),
         plan,
         describe_part,
         shared,
@@ -223,45 +232,6 @@ def rollout_index(
         _mask(settings),
     )
     yield from step.over(runs, _workers(settings, workers))
-
-
-def wanted_digest(step: str, run_id: str, lake: Lake, settings: Settings, inputs: SideInputs, fingerprint: str) -> str:
-    """Digest of all that a run's partition of this step depends on."""
-    before = lake.sidecar(BEFORE[step], run_id) if step in BEFORE else None
-    return _digest(step, before.content_digest if before else None, run_id, lake, settings, inputs, fingerprint)
-
-
-def state_digest(run: Run, lake: Lake, settings: Settings, inputs: SideInputs, fingerprint: str) -> str:
-    """Digest of all that a run's partitions are made from, whatever of them is made already."""
-    return content_id([_digest(step, None, run.run_id, lake, settings, inputs, fingerprint) for step in STEPS])
-
-
-def _digest(
-    step: str,
-    content: str | None,
-    run_id: str,
-    lake: Lake,
-    settings: Settings,
-    inputs: SideInputs,
-    fingerprint: str,
-) -> str:
-    """`content`: digest of what the step before made."""
-    if step == GRADED:
-        options = msgspec.to_builtins(read_options(settings))
-        made_from = [FORMAT, CODE[step], fingerprint, options, settings.lake.keep_raw]
-        purged = sorted(purged_of(lake, run_id))
-        return content_id([*made_from, purged] if purged else made_from)
-    if step == REDACTED:
-        corrections = [msgspec.to_builtins(c) for _, c in sorted(inputs.corrections_of(run_id).items())]
-        return content_id([FORMAT, CODE[step], content, policy_of(settings).digest(), corrections])
-    return content_id([FORMAT, CODE[step], content, inputs.goldens_digest, settings.redaction.supervise_placeholders])
-
-
-def _is_fresh(step: str, lake: Lake, settings: Settings, inputs: SideInputs, run: Run, fingerprint: str) -> bool:
-    sidecar = lake.sidecar(step, run.run_id)
-    return sidecar is not None and sidecar.inputs_digest == wanted_digest(
-        step, run.run_id, lake, settings, inputs, fingerprint
-    )
 
 
 def _mask(settings: Settings) -> Callable[[str], str]:
@@ -279,15 +249,18 @@ def _made_before(lake: Lake, step: str, run: Run) -> Sidecar:
     return sidecar
 
 
+def _carried(job: Job[Any], lake: Lake) -> tuple[Drop, ...]:
+    """The drops of the step before."""
+    assert job.before is not None
+    return lake.drops(job.before)
+
+
 def _mirror(
-    step: str, job: Job[Any], lake: Lake, settings: Settings, inputs: SideInputs, facts: dict[str, object]
+    step: str, job: Job[Any], lake: Lake, expected: Expected, carried: Sequence[Drop], facts: dict[str, object]
 ) -> StepResult:
     """Commit a step that mirrors the one before: its parts, its own drops and those carried on."""
     assert job.before is not None
     outcomes = list(_outcomes(job))
-    carried = lake.drops(job.before)
-    if step == REDACTED:  # what readers say of a row quotes it: from here on it may be shown
-        carried = tuple(map(redactor(policy_of(settings)).safe, carried))
     sidecar = lake.commit(
         job.folder,
         step,
@@ -295,7 +268,7 @@ def _mirror(
         parts=[p for o in outcomes for p in o.parts],
         drops=[*carried, *(d for o in outcomes for d in o.drops)],
         entered=job.before.counts.entered,
-        inputs_digest=wanted_digest(step, job.run.run_id, lake, settings, inputs, job.fingerprint),
+        inputs_digest=expected.digest(step, job.run.run_id, job.fingerprint),
         source_fingerprint=job.fingerprint,
         facts={**job.before.facts, **facts, "of": job.before.content_digest},
     )

@@ -67,11 +67,22 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
         plain = [msgspec.structs.replace(e, path="", line=0) for e in (*self.verdicts, *self.judge_scores)]
         return content_id(msgspec.to_builtins(plain))
 
+    @cached_property
+    def _corrections_by_name(self) -> dict[str | None, list[CorrectionEntry]]:
+        found: dict[str | None, list[CorrectionEntry]] = {}
+        for correction in self.corrections:
+            found.setdefault(correction.run_id, []).append(correction)
+        return found
+
     def corrections_of(self, run_id: str) -> dict[str, CorrectionEntry]:
         """By trace id: those that name this run (by its id or its folder's name) or none."""
-        names = {None, run_id, run_id.rsplit("/", 1)[-1]}
-        ordered = sorted((c for c in self.corrections if c.run_id in names), key=lambda c: c.run_id is not None)
-        return {c.trace_id: c for c in ordered}
+        known = self._corrections_by_name
+        named = {run_id, run_id.rsplit("/", 1)[-1]} & known.keys()
+        if len(named) > 1:  # both spellings occur: the later line counts
+            ordered = [c for c in self.corrections if c.run_id in named]
+        else:
+            ordered = [c for name in named for c in known[name]]
+        return {c.trace_id: c for c in (*known.get(None, ()), *ordered)}
 
 
 def side_inputs(runs: Sequence[Run], settings: Settings, before: Mapping[str, KnownFile] | None = None) -> SideInputs:
@@ -138,7 +149,10 @@ def _named(known: Mapping[str, KnownFile]) -> dict[str, str]:
 
 def golden_paths(runs: Sequence[Run], settings: Settings, before: Mapping[str, KnownFile] | None = None) -> list[Path]:
     """Absolute, sorted: of the settings, above the runs, and known before; without those to forget."""
-    found = {*settings.goldens.paths, *(p for run in runs for p in goldens_above(run)), *map(Path, before or ())}
+    # Runs of one folder have the same folders above them.
+    places = {(run.root, run.path.parent): run for run in runs}
+    above = {path for run in places.values() for path in goldens_above(run)}
+    found = {*settings.goldens.paths, *above, *map(Path, before or ())}
     forgotten = {path.absolute() for path in settings.goldens.forget}
     return sorted({path.absolute() for path in found} - forgotten)
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from trace_flywheel.flow import datasets, tables
 from trace_flywheel.flow.corpus_index import erase
 from trace_flywheel.flow.curation import Curation
-from trace_flywheel.flow.ingest import BEFORE, STEPS, wanted_digest
+from trace_flywheel.flow.expected import BEFORE, STEPS, Expected
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.names import every, name_of
@@ -137,7 +137,7 @@ def _is_in(table: pa.Table, traces: set[str]) -> pa.ChunkedArray:
 
 
 def _wanted(lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar) -> str:
-    return wanted_digest(sidecar.asset, sidecar.run_id, lake, settings, inputs, sidecar.source_fingerprint)
+    return Expected(lake, settings, inputs).digest(sidecar.asset, sidecar.run_id, sidecar.source_fingerprint)
 
 
 def _rewrite(

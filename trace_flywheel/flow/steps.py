@@ -57,7 +57,8 @@ class Step(Generic[Task, Shared]):
 
     asset: str
     lake: Lake
-    fresh: Callable[[Run, str], bool]
+    fresh: Callable[[str, str], bool]
+    """Of a run id and the fingerprint of its folder."""
     plan: Callable[[Run, str, ExitStack], Job[Task]]
     function: Callable[[Shared, Task], Outcome]
     shared: Shared
@@ -84,7 +85,7 @@ class Step(Generic[Task, Shared]):
         for run in runs:
             # Taken before reading: a change during the read shows up as a difference.
             fingerprint = discover.fingerprint(run)
-            if self.fresh(run, fingerprint):
+            if self.fresh(run.run_id, fingerprint):
                 sidecar = self.lake.sidecar(self.asset, run.run_id)
                 queue.append(StepResult(self.asset, run.run_id, "unchanged", sidecar))
                 continue

@@ -21,8 +21,16 @@ from trace_flywheel.records.errors import UsageError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.redaction.redact import Redactor, redactor
 from trace_flywheel.settings import Settings
-from trace_flywheel.sources.discover import Discovery, discover, fingerprint, newest_change
+from trace_flywheel.sources.discover import Discovery, discover, state
 from trace_flywheel.sources.reader import Run
+
+
+class Look(msgspec.Struct, frozen=True):
+    """Runs sorted by run id, problems, and the side inputs in force."""
+
+    found: tuple[Run, ...]
+    problems: tuple[Drop, ...]
+    inputs: SideInputs
 
 
 class Watch(msgspec.Struct, frozen=True):
@@ -37,6 +45,8 @@ class Watch(msgspec.Struct, frozen=True):
     problems: tuple[Drop, ...]
     """What looked like a run and is none, and lines of golden and correction files that could not be used."""
     inputs: SideInputs
+    fingerprints: dict[str, str]
+    """Of every run's files, by run id."""
     missing: tuple[Path, ...] = ()
     """Roots that are not there; always empty where they are an error."""
 
@@ -49,45 +59,74 @@ def watch(settings: Settings, lake: Lake, now: float | None = None, strict: bool
     looks like this. Raises `UsageError` when there is no root, `FlywheelError` when one, or without `strict` every one,
     is missing or unreadable.
     """
-    roots = roots_in_force(settings)
-    if not roots:
-        raise UsageError("no roots: give `--root DIR`, or set `roots` in flywheel.toml")
-    there = tuple(root for root in roots if root.exists())
-    missing = () if strict or not there else tuple(root for root in roots if root not in there)
-    rules = redactor(policy_of(settings))
-    seen = without_secret_names(discover(there if missing else roots), rules)
-    inputs = _remembered(seen.runs, settings)
-    waiting = () if now is None else tuple(r for r in seen.runs if _moves(r, settings.ingest.quiet_seconds, now))
-    ready: Sequence[Run] = [r for r in seen.runs if r not in waiting]
-    state = pending(ready, lake, settings, inputs)
+    roots, missing = _roots(settings, strict)
+    seen = look(settings, roots)
+    inputs = seen.inputs
+    waiting: list[Run] = []
+    ready: list[Run] = []
+    fingerprints: dict[str, str] = {}
+    for run in seen.found:
+        files = state(run)
+        fingerprints[run.run_id] = files.fingerprint
+        moves = now is not None and (not run.finished or now - files.newest_change < settings.ingest.quiet_seconds)
+        (waiting if moves else ready).append(run)
+    held = pending(ready, lake, settings, inputs, fingerprints)
     if missing:
-        todo = tuple(r for r in state.todo if _folder_changed(r, lake))
-        unchanged = tuple(r for r in ready if r in state.unchanged or (r in state.todo and r not in todo))
-        state = Pending(todo, unchanged, state.given_up)
-    gone = {s.run_id for s in lake.sidecars(INDEX)} - {r.run_id for r in seen.runs}
+        todo = tuple(r for r in held.todo if _folder_changed(r, lake, fingerprints[r.run_id]))
+        left = {r.run_id for r in (*todo, *held.given_up)}
+        held = Pending(todo, tuple(r for r in ready if r.run_id not in left), held.given_up)
+    gone = lake.run_ids(INDEX) - {r.run_id for r in seen.found}
     return Watch(
-        found=seen.runs,
-        todo=state.todo,
-        unchanged=state.unchanged,
-        given_up=state.given_up,
-        waiting=waiting,
+        found=seen.found,
+        todo=held.todo,
+        unchanged=held.unchanged,
+        given_up=held.given_up,
+        waiting=tuple(waiting),
         gone=tuple(sorted(gone)),
-        problems=(*seen.problems, *map(rules.safe, inputs.problems)),
+        problems=seen.problems,
         inputs=inputs,
+        fingerprints=fingerprints,
         missing=missing,
     )
 
 
-def _folder_changed(run: Run, lake: Lake) -> bool:
+def _roots(settings: Settings, strict: bool) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """(roots to look below, roots that are missing and may be)."""
+    roots = roots_in_force(settings)
+    if not roots:
+        raise UsageError("no roots: give `--root DIR`, or set `roots` in flywheel.toml")
+    there = tuple(root for root in roots if root.exists())
+    if strict or not there:
+        return roots, ()
+    return there, tuple(root for root in roots if root not in there)
+
+
+def look_leniently(settings: Settings) -> Look:
+    """`look` below the roots in force that are there. Raises as `watch` does without `strict`."""
+    return look(settings, _roots(settings, strict=False)[0])
+
+
+def look(settings: Settings, roots: Sequence[Path]) -> Look:
+    """What lies below these roots, without a glance at what the lake holds of it."""
+    rules = redactor(policy_of(settings))
+    seen = without_secret_names(discover(roots), rules)
+    inputs = _remembered(seen.runs, settings)
+    return Look(seen.runs, (*seen.problems, *map(rules.safe, inputs.problems)), inputs)
+
+
+def _folder_changed(run: Run, lake: Lake, fingerprint: str) -> bool:
     indexed = lake.sidecar(INDEX, run.run_id)
-    return indexed is None or indexed.source_fingerprint != fingerprint(run)
+    return indexed is None or indexed.source_fingerprint != fingerprint
 
 
 def without_secret_names(found: Discovery, rules: Redactor) -> Discovery:
     """What may be named: a run's name is a partition's name, so a secret in it makes the run a problem, told masked."""
     text = "the name of the folder holds a secret; rename it"
-    runs = tuple(run for run in found.runs if rules.mask(run.run_id) == run.run_id)
-    refused = [
+    runs: list[Run] = []
+    refused: list[Run] = []
+    for run in found.runs:
+        (runs if rules.mask(run.run_id) == run.run_id else refused).append(run)
+    told = [
         Drop(
             Stage.REDACT,
             "secret_left",
@@ -95,14 +134,9 @@ def without_secret_names(found: Discovery, rules: Redactor) -> Discovery:
             run_id=r.run_id,
             path=r.path.relative_to(r.root).as_posix(),
         )
-        for r in found.runs
-        if r not in runs
+        for r in refused
     ]
-    return Discovery(runs, tuple(map(rules.safe, (*found.problems, *refused))))
-
-
-def _moves(run: Run, quiet_seconds: float, now: float) -> bool:
-    return not run.finished or now - newest_change(run) < quiet_seconds
+    return Discovery(tuple(runs), tuple(map(rules.safe, (*found.problems, *told))))
 
 
 def side_inputs_now(settings: Settings) -> SideInputs:

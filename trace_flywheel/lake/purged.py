@@ -41,9 +41,12 @@ def tombstones(lake: Lake) -> tuple[Tombstone, ...]:
         raise LakeError(f"{path}: damaged ({error}); restore the file from a copy") from None
 
 
-def purged_of(lake: Lake, run_id: str) -> frozenset[str]:
-    """Addresses of a run that must not come back."""
-    return frozenset(stone.address for stone in tombstones(lake) if stone.run_id == run_id)
+def purged_by_run(lake: Lake) -> dict[str, frozenset[str]]:
+    """Addresses that must not come back, by run id."""
+    found: dict[str, set[str]] = {}
+    for stone in tombstones(lake):
+        found.setdefault(stone.run_id, set()).add(stone.address)
+    return {run_id: frozenset(addresses) for run_id, addresses in found.items()}
 
 
 def erased_rows(lake: Lake) -> frozenset[str]:

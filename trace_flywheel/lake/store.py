@@ -8,6 +8,7 @@ before is removed after it. So a reader sees the old partition or the new one, a
 Generations are named by their content: the same input gives the same name and changes nothing.
 """
 
+import os
 import re
 import shutil
 import time
@@ -83,6 +84,15 @@ class Sidecar(msgspec.Struct, frozen=True):
     """Small numbers for people (findings by rule, spellings, bytes)."""
 
 
+class _Named(msgspec.Struct, frozen=True):
+    """The one field of a sidecar that tells whose it is."""
+
+    run_id: str
+
+
+_sidecar_decoder, _name_decoder = msgspec.json.Decoder(Sidecar), msgspec.json.Decoder(_Named)
+
+
 class TableSidecar(msgspec.Struct, frozen=True):
     """What is known about one version of an unpartitioned asset."""
 
@@ -147,9 +157,10 @@ class Lake:
 
     def sidecar(self, asset: str, run_id: str) -> Sidecar | None:
         """The partition's pointer, or None where it was never made. A damaged one raises `LakeError`."""
-        path = self.folder(asset, run_id) / "sidecar.json"
+        path = f"{self.root}/{asset}/{encode_run(run_id)}/sidecar.json"
         try:
-            sidecar = msgspec.json.decode(path.read_bytes(), type=Sidecar)
+            with open(path, "rb") as file:
+                sidecar = _sidecar_decoder.decode(file.read())
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:
@@ -160,13 +171,33 @@ class Lake:
 
     def sidecars(self, asset: str) -> tuple[Sidecar, ...]:
         """The pointers of all partitions of an asset, sorted by run id."""
-        found = []
-        for path in (self.root / asset).glob("*/sidecar.json"):
+        found = self._all_sidecars(asset, _sidecar_decoder)
+        return tuple(sorted(found, key=lambda s: s.run_id))
+
+    def run_ids(self, asset: str) -> frozenset[str]:
+        """The runs of which an asset has a partition."""
+        return frozenset(named.run_id for named in self._all_sidecars(asset, _name_decoder))
+
+    def newest(self, asset: str) -> float | None:
+        """When a partition of an asset changed last, in Unix seconds; None where there is none."""
+        return max((Path(path).stat().st_mtime for path in self._sidecar_paths(asset)), default=None)
+
+    def _all_sidecars(self, asset: str, decoder: msgspec.json.Decoder[Any]) -> Iterator[Any]:
+        for path in self._sidecar_paths(asset):
             try:
-                found.append(msgspec.json.decode(path.read_bytes(), type=Sidecar))
+                with open(path, "rb") as file:
+                    yield decoder.decode(file.read())
             except msgspec.DecodeError as error:
                 raise LakeError(f"{path}: damaged ({error}); remove its folder and refresh") from None
-        return tuple(sorted(found, key=lambda s: s.run_id))
+
+    def _sidecar_paths(self, asset: str) -> Iterator[str]:
+        """Of every partition, in no particular order."""
+        try:
+            with os.scandir(self.root / asset) as entries:
+                paths = [f"{entry.path}/sidecar.json" for entry in entries]
+        except FileNotFoundError:
+            return
+        yield from filter(os.path.isfile, paths)
 
     @contextmanager
     def generation(self, asset: str, run_id: str) -> Iterator[Path]:
@@ -226,6 +257,8 @@ class Lake:
         return self.folder(sidecar.asset, sidecar.run_id) / sidecar.generation / part.name
 
     def drops(self, sidecar: Sidecar) -> tuple[Drop, ...]:
+        if not sidecar.counts.dropped:
+            return ()
         path = self.folder(sidecar.asset, sidecar.run_id) / sidecar.generation / "drops.parquet"
         return tuple(drops_of(pq.read_table(path)))
 

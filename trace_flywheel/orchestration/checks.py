@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from trace_flywheel.flow.audit import PROMISES, audit, shown
-from trace_flywheel.flow.goldens import holdout_over
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
 from trace_flywheel.flow.names import ADVANTAGES
 from trace_flywheel.flow.policy import policy_of
-from trace_flywheel.flow.watch import side_inputs_now
 from trace_flywheel.lake.dataset import find_version
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration.metadata import table
+from trace_flywheel.orchestration.once import holdouts
 from trace_flywheel.orchestration.resources import SettingsResource
 from trace_flywheel.redaction.redact import redactor
 
@@ -73,10 +72,10 @@ def promises_of(name: str) -> dg.AssetChecksDefinition:
             for promise, text in PROMISES.items()
         ],
     )
-    def check(settings: SettingsResource) -> Iterator[dg.AssetCheckResult]:
+    def check(context: dg.AssetCheckExecutionContext, settings: SettingsResource) -> Iterator[dg.AssetCheckResult]:
         tree = settings.load()
         version = find_version(tree.home, name)
-        holdout = holdout_over(Lake(tree.home), tree, side_inputs_now(tree))
+        holdout = holdouts.of(context.run.run_id, tree)
         for promise, faults in audit(version, holdout, redactor(policy_of(tree))).items():
             yield dg.AssetCheckResult(
                 asset_key=name,

@@ -13,10 +13,10 @@ from trace_flywheel.flow import curation, datasets, names, standing, tables
 from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
 from trace_flywheel.flow.standing import Made
-from trace_flywheel.flow.watch import side_inputs_now
 from trace_flywheel.lake.lock import writing
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration import metadata
+from trace_flywheel.orchestration.once import side_inputs
 from trace_flywheel.orchestration.partitions import all_runs
 from trace_flywheel.orchestration.resources import SettingsResource
 from trace_flywheel.settings import Settings
@@ -124,7 +124,7 @@ class _Shared:
 
     def of(self, run_id: str, lake: Lake, settings: Settings) -> Curation:
         if self._curation is None or self._run_id != run_id:
-            self._run_id, self._curation = run_id, Curation(lake, settings, side_inputs_now(settings))
+            self._run_id, self._curation = run_id, Curation(lake, settings, side_inputs.of(run_id, settings))
         return self._curation
 
 

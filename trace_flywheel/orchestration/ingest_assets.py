@@ -11,13 +11,14 @@ from typing import Any
 import dagster as dg
 
 from trace_flywheel.flow import ingest
+from trace_flywheel.flow.expected import CODE
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
 from trace_flywheel.flow.steps import StepResult
-from trace_flywheel.flow.watch import watch
 from trace_flywheel.lake.lock import writing
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration import metadata
 from trace_flywheel.orchestration.jobs import INGEST_GROUP
+from trace_flywheel.orchestration.once import looks
 from trace_flywheel.orchestration.partitions import runs
 from trace_flywheel.orchestration.resources import SettingsResource
 
@@ -32,7 +33,7 @@ def _materialize(
     lake = Lake(tree.home)
     asset = context.asset_key.path[-1]
     keys: Sequence[str] = context.partition_keys
-    seen = watch(tree, lake, strict=False)
+    seen = looks.of(context.run.run_id, tree)
     wanted = set(keys)
     chosen = [run for run in seen.found if run.run_id in wanted]
     before = {key: lake.sidecar(asset, key) for key in keys}
@@ -60,7 +61,7 @@ def _asset(name: str, step: Step, deps: Sequence[str], kinds: set[str], descript
         group_name=INGEST_GROUP,
         partitions_def=runs,
         backfill_policy=dg.BackfillPolicy.single_run(),
-        code_version=str(ingest.CODE[name]),
+        code_version=str(CODE[name]),
         kinds=kinds,
         description=description,
     )

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from trace_flywheel.flow.curation import freshness
-from trace_flywheel.flow.ingest import state_digest
+from trace_flywheel.flow.expected import Expected
 from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.watch import Watch, side_inputs_now, watch
 from trace_flywheel.lake.store import Lake
@@ -23,7 +23,7 @@ from trace_flywheel.orchestration.partitions import runs
 from trace_flywheel.orchestration.resources import SettingsResource
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.settings import Settings
-from trace_flywheel.sources.discover import fingerprint, state
+from trace_flywheel.sources.discover import state
 from trace_flywheel.sources.reader import Run
 
 SINGLE_RUNS = 50
@@ -110,9 +110,10 @@ def ingest_tick(context: dg.SensorEvaluationContext, settings: Settings, now: fl
     asked: dict[str, Run] = {}
     flight: dict[str, tuple[str, int]] = {}
     lost: list[str] = []
+    expected = Expected(lake, settings, seen.inputs)
     for run in seen.todo:
-        key, folder = run.run_id, fingerprint(run)
-        now_is = state_digest(run, lake, settings, seen.inputs, folder)[:DIGITS]
+        key, folder = run.run_id, seen.fingerprints[run.run_id]
+        now_is = expected.state(key, folder)[:DIGITS]
         last, attempts = before.get(key, ("", 0))
         if last != now_is:
             attempts = 0
@@ -127,7 +128,8 @@ def ingest_tick(context: dg.SensorEvaluationContext, settings: Settings, now: fl
     if not asked:
         return _skip(context, flight, _said(seen, len(flight), lost))
     known = context.instance.get_dynamic_partitions(runs.name or "")
-    new = [key for key in asked if key not in set(known)]
+    registered = set(known)
+    new = [key for key in asked if key not in registered]
     groups = [[key] for key in asked] if len(asked) <= SINGLE_RUNS else _bulk(stretches([*known, *new], set(asked)))
     chosen = {key for group in groups for key in group}
     flight = {key: value for key, value in flight.items() if key not in asked or key in chosen}
@@ -177,11 +179,12 @@ def _skip(
 def refresh_tick(context: dg.SensorEvaluationContext, settings: Settings, now: float) -> dg.RunRequest | dg.SkipReason:
     """Asks for one refresh when the lake differs from what was published and nothing moves any more."""
     lake = Lake(settings.home)
-    if not lake.sidecars(INDEX):
+    newest = lake.newest(INDEX)
+    if newest is None:
         return dg.SkipReason("Nothing is ingested yet.")
     if _running(context.instance, "ingest") or _running(context.instance, "publish"):
         return dg.SkipReason("Ingest or publication is running.")
-    age = now - max(p.stat().st_mtime for p in (lake.root / INDEX).glob("*/sidecar.json"))
+    age = now - newest
     if age < settings.ingest.quiet_seconds:
         return dg.SkipReason(f"The last partition is {age:.0f} s old; waiting for quiet.")
     try:

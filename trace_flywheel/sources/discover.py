@@ -63,13 +63,17 @@ def discover(roots: Roots) -> Discovery:
     runs: dict[str, Run] = {}
     problems: dict[str, Drop] = {}
     seen: set[str] = set()
+    real_folders: dict[str, str] = {}
     named = _labelled(roots)
     for position, (label, root) in enumerate(named):
         # What is not entered from here, and is a root of its own, is read as that.
         inner = {os.path.realpath(other) for _, other in named[position + 1 :]}
         for found in _walk(label, root):
             path = found.path if isinstance(found, Run) else root / (found.path or "")
-            real = os.path.realpath(path)
+            if isinstance(found, Run) and path != root:
+                real = _real_below(str(path), real_folders)
+            else:
+                real = os.path.realpath(path)
             if _owned(real, seen):
                 continue
             if isinstance(found, Run):
@@ -185,13 +189,12 @@ def _walk(label: str, root: Path) -> Iterator[Run | Drop]:
 
 
 def _below(label: str, root: Path, top: Folder) -> Iterator[Run | Drop]:
-    waiting = [top]
+    waiting = [(run_id_of(label), top)]
     while waiting:
-        folder = waiting.pop()
+        run_id, folder = waiting.pop()
         claimed = registry.claimed_by(folder)
         if claimed is not None:
-            relative = folder.path.relative_to(root)
-            yield Run(run_id_of(label, relative), claimed.format, root, folder.path, claimed.finished(folder))
+            yield Run(run_id, claimed.format, root, folder.path, claimed.finished(folder))
             continue
         own: frozenset[str] = frozenset()
         if is_home(folder.path):
@@ -204,7 +207,7 @@ def _below(label: str, root: Path, top: Folder) -> Iterator[Run | Drop]:
             yield _problem(label, root, path, "unreadable_file", text)
         for name in (name for name in reversed(folder.folders) if name not in TOOLS | own):
             try:
-                waiting.append(listed(folder.path / name))
+                waiting.append((f"{run_id}/{_encoded(name)}", listed(folder.path / name)))
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -224,12 +227,26 @@ def _problem(label: str, root: Path, path: Path, reason: str, text: str) -> Drop
     return Drop(Stage.READ, reason, {"text": text}, run_id=run_id_of(label, relative), path=relative.as_posix())
 
 
+def _real_below(path: str, known: dict[str, str]) -> str:
+    """`realpath` of a folder that the walk entered, so is no link itself; `known` are the folders above such ones."""
+    folder, slash, name = path.rpartition(os.sep)
+    if folder not in known:
+        known[folder] = os.path.realpath(folder or os.sep)
+    return known[folder].rstrip(os.sep) + slash + name
+
+
 def _owned(real: str, seen: set[str]) -> bool:
-    path = Path(real)
-    return real in seen or any(str(parent) in seen for parent in path.parents)
+    """Whether a path or a folder above it is among `seen`."""
+    while real not in seen:
+        real = real.rpartition(os.sep)[0]
+        if not real:
+            return os.sep in seen
+    return True
 
 
 def _encoded(part: str) -> str:
+    if part.isascii() and not _REFUSED.search(part):
+        return part
     escaped = _REFUSED.sub(lambda m: "".join(f"%{byte:02X}" for byte in m[0].encode()), part)
     return "".join(c if not "\udc80" <= c <= "\udcff" else f"%{ord(c) - 0xDC00:02X}" for c in escaped)
 

@@ -1,0 +1,85 @@
+"""What the partitions of runs would be made from now, and which of them are made from just that.
+
+A partition's digest covers its step's code, settings and rules, the side inputs that concern the run, and the content
+of the step before, or the folder's fingerprint. What all runs share is worked out once for a pass: an unchanged run
+among ten thousand costs its own folder's fingerprint and its own three sidecars.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
+from trace_flywheel.flow.inputs import SideInputs, read_options
+from trace_flywheel.flow.policy import policy_of
+from trace_flywheel.lake.purged import purged_by_run
+from trace_flywheel.lake.store import FORMAT, Lake
+from trace_flywheel.records.canonical import content_id
+from trace_flywheel.records.index import INDEX_VERSION
+from trace_flywheel.settings import Settings
+
+STEPS = (GRADED, REDACTED, INDEX)
+BEFORE = {REDACTED: GRADED, INDEX: REDACTED}
+CODE = {GRADED: 1, REDACTED: 3, INDEX: INDEX_VERSION}
+"""Goes up when a step gives other bytes for the same input: its partitions are made again."""
+
+
+class Expected:
+    """One pass's view of settings, side inputs and tombstones, held against the lake run by run."""
+
+    def __init__(self, lake: Lake, settings: Settings, inputs: SideInputs) -> None:
+        self._lake, self._settings, self._inputs = lake, settings, inputs
+
+    @cached_property
+    def _purged(self) -> dict[str, frozenset[str]]:
+        return purged_by_run(self._lake)
+
+    @cached_property
+    def _reading(self) -> dict[str, Any]:
+        read: dict[str, Any] = msgspec.to_builtins(read_options(self._settings))
+        return read
+
+    @cached_property
+    def _rules(self) -> str:
+        return policy_of(self._settings).digest()
+
+    def purged(self, run_id: str) -> frozenset[str]:
+        """Addresses of a run that were erased and must not come back."""
+        return self._purged.get(run_id, frozenset())
+
+    def digest(self, step: str, run_id: str, fingerprint: str) -> str:
+        """Digest of all that a run's partition of this step depends on, with the step before as it stands."""
+        before = self._lake.sidecar(BEFORE[step], run_id) if step in BEFORE else None
+        return self._digest(step, before.content_digest if before else None, run_id, fingerprint)
+
+    def is_fresh(self, step: str, run_id: str, fingerprint: str) -> bool:
+        """Whether a run's partition of this step was made from what it would be made from now."""
+        sidecar = self._lake.sidecar(step, run_id)
+        return sidecar is not None and sidecar.inputs_digest == self.digest(step, run_id, fingerprint)
+
+    def all_fresh(self, run_id: str, fingerprint: str) -> bool:
+        """`is_fresh` of all steps; every sidecar is read once, and none after the first that is out of date."""
+        content: str | None = None
+        for step in STEPS:
+            sidecar = self._lake.sidecar(step, run_id)
+            if sidecar is None or sidecar.inputs_digest != self._digest(step, content, run_id, fingerprint):
+                return False
+            content = sidecar.content_digest
+        return True
+
+    def state(self, run_id: str, fingerprint: str) -> str:
+        """Digest of all that a run's partitions are made from, whatever of them is made already."""
+        return content_id([self._digest(step, None, run_id, fingerprint) for step in STEPS])
+
+    def _digest(self, step: str, content: str | None, run_id: str, fingerprint: str) -> str:
+        """`content`: digest of what the step before made."""
+        if step == GRADED:
+            made_from = [FORMAT, CODE[step], fingerprint, self._reading, self._settings.lake.keep_raw]
+            purged = sorted(self.purged(run_id))
+            return content_id([*made_from, purged] if purged else made_from)
+        if step == REDACTED:
+            corrections = [msgspec.to_builtins(c) for _, c in sorted(self._inputs.corrections_of(run_id).items())]
+            return content_id([FORMAT, CODE[step], content, self._rules, corrections])
+        placeholders = self._settings.redaction.supervise_placeholders
+        return content_id([FORMAT, CODE[step], content, self._inputs.goldens_digest, placeholders])

@@ -1,0 +1,40 @@
+"""What the steps of one Dagster run look at once: they run in one process, and so they see one state of the roots.
+
+A look at ten thousand job folders takes a second; a run of ingestion has three steps and a publication twenty.
+"""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.flow.goldens import holdout_over
+from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.watch import Look, look_leniently, side_inputs_now
+from trace_flywheel.lake.store import Lake
+from trace_flywheel.settings import Settings
+
+Value = TypeVar("Value")
+
+
+class Once(Generic[Value]):
+    """The value of the run under way; that of another run is forgotten."""
+
+    def __init__(self, make: Callable[[str, Settings], Value]) -> None:
+        self._make = make
+        self._held: tuple[str, Value] | None = None
+
+    def of(self, run_id: str, settings: Settings) -> Value:
+        if self._held is None or self._held[0] != run_id:
+            self._held = None
+            self._held = run_id, self._make(run_id, settings)
+        return self._held[1]
+
+
+looks: Once[Look] = Once(lambda _, settings: look_leniently(settings))
+"""For ingestion: roots that are missing do not stop the others."""
+side_inputs: Once[SideInputs] = Once(lambda _, settings: side_inputs_now(settings))
+"""For publication and its checks: a missing root is an error."""
+holdouts: Once[Holdout] = Once(
+    lambda run_id, settings: holdout_over(Lake(settings.home), settings, side_inputs.of(run_id, settings))
+)
+"""For checks: the goldens weighed by the index of all runs."""
