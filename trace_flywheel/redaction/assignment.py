@@ -4,9 +4,9 @@ Code that merely names a secret is no finding: a lookup, a call, a variable, a t
 """
 
 import re
-from itertools import pairwise
 
 from trace_flywheel.redaction.validators import entropy, mixed, random, real
+from trace_flywheel.redaction.words import improbable
 
 _STRONG = re.compile(
     r"passw(?:or)?d|passwd|passphrase|(?:^|[_.\-])pwd$|"
@@ -17,30 +17,42 @@ _STRONG = re.compile(
 )
 """Names whose quoted or structured value is a secret whatever it looks like."""
 _HARMLESS = re.compile(
-    r"(?:max|min|num|total|prompt|completion|input|output|cached|reasoning|next|pad|eos|bos|unk|sep|cls|mask|page|"
-    r"continuation|stop|special|count|n|primary|foreign|public|sort|partition|cache|row|col|line|first|last|prev|"
-    r"cursor|sync|change|resume|thought|new|old)[_\-]?(?:page[_\-]?)?(?:tokens?|key)s?$|secret_?name$|"
+    r"(?:^|[_.\-]|(?-i:(?<=[a-z])(?=[A-Z])))(?:max|min|num|total|prompt|completion|input|output|cached|reasoning|next|"
+    r"pad|eos|bos|unk|sep|cls|mask|page|continuation|stop|special|count|n|primary|foreign|public|sort|partition|cache|"
+    r"row|col|line|first|last|prev|cursor|sync|change|resume|thought|new|old|lock|starting|forward|backward|export|"
+    r"client|client[_\-]?request|idempotency)"
+    r"[_\-]?(?:page|forward|backward|request)?[_\-]?(?:tokens?|key)s?$|"
+    r"secret_?name$|public_?key_?token$|^test_|"
     r"(?:key|secret|token|password|credential)s?[_\-]?(?:id|name|file|path|url|uri|type|length|len|size|count|field|"
     r"header|env|var|ref|arn|policy|prefix|format|required|usage|limit|budget|hash_algorithm|version|expiry|ttl|"
-    r"ring|store|chain|manager|provider|authentication|input|label|hint|placeholder|index|dir|mode|schema)$|tokenizer|"
+    r"ring|store|chain|manager|provider|authentication|input|label|hint|placeholder|index|dir|mode|schema|source|"
+    r"status|state|flow|method|strength|rotation|information|entry_destination)$|tokenizer|"
+    r"_(?:sha\d+|md5|digest|checksum|fingerprint)$|\.(?:py|js|ts|go|rs|rb|java|md|txt|log|json|ya?ml|html|css|sh)$|"
     r"_paths?$",
     re.IGNORECASE,
 )
 """Names that only contain such a word."""
 _CODE = re.compile(
     r"^(?:[A-Za-z_]\w*\s*[(\[]|os\.|process\.|env[.\[(]|self\.|this\.|\$|%|\{|<|#|@|/|~|\.|\\|&|"
-    r"f['\"]|await |new |lambda|\(|\[|=|!|\|)"
+    r"f['\"]|[,)]|await |new |lambda|\(|\[|=|!|\||--[a-z]|[a-z]{2,10}://|"
+    r"0[xX][0-9a-fA-F]{1,16}$|(?:[a-z]+ )+#[0-9A-Fa-f]{3,8}$)"
+    r"|\b(?:this|self)\.[a-z]|\.length\b"
 )
-_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*\.")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[?;,:]?|[A-Za-z_]\w*\.$")
+_CONSTANT = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[A-Z]+-\d+")
+_NAME = re.compile(r"[*&]*[A-Za-z_]\w*(?:(?:\.|::|->)\w+)*(?:\[[\w.+-]*\]?)?[:\]?;]?")
+_SNAKE = re.compile(r"[a-z]+(?:_[a-z]+)+")
+_NAMED_WORD = re.compile(r"(?:key|token|password|passwd|secret|credential)s?\d?(?:[A-Z_:\[\]]|$)", re.IGNORECASE)
+_KEYWORD = re.compile(r"([A-Za-z_]\w{2,})(?::\s?\w+)?=[^=]")
 _OPENERS = "#!=&%|."
 """First characters of `_CODE` that generated passwords begin with too."""
 _CLASSES = tuple(re.compile(c) for c in (r"[a-z]", r"[A-Z]", r"\d", r"[^\w\s.\-/:]"))
 _WORDS = re.compile(
     r"(?:true|false|null|none|nil|undefined|nan|yes|no|on|off|required|optional|string|str|bytes|int|integer|bool|"
     r"boolean|object|any|test|tests?ing|testing123|secret|password|passwd|passw0rd|pass|token|key|apikey|api[_-]?key|"
-    r"my[_-]?\w*|your[_-]?\w*|the[_-]\w*|some[_-]?\w*|foo|bar|baz|abc|xyz|value|default|empty|unset|missing|hidden|"
+    r"(?:my|your|some)(?:[_-]\w*|[a-z]*)|the[_-]\w*|foo|bar|baz|abc|xyz|value|default|empty|unset|missing|hidden|"
     r"todo|tbd|n/?a|user|username|root|admin|changeit|change_?me|fake|mock|stub|invalid|wrong|bearer|basic|session|"
-    r"disabled|enabled|env|auto|local|dev|prod|production|development|postgres|mysql|redis|guest|hunter2?)\d{0,3}",
+    r"disabled|enabled|passed|failed|skipped|error|ok|success|unknown|pending|env|auto|local|dev|prod|production|development|postgres|mysql|redis|guest|hunter2?)\d{0,3}",
     re.IGNORECASE,
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z_$]*(?:[.\-:/][A-Za-z_$]+)*[?;,]?")
@@ -54,10 +66,18 @@ def sensitive(name: str) -> bool:
 def names_a_secret_only(value: str) -> bool:
     """Code, a stand-in, an empty or ordinary word: nothing to hide."""
     text = value.strip()
-    code = _CODE.match(text) and not (text[:1] in _OPENERS and _generated(text))
-    if not code and _ATTRIBUTE.match(text):
-        code = not any(random(part) or (len(part) >= 12 and scrambled(part)) for part in text.split("."))
+    code = _CODE.search(text) and not (text[:1] in _OPENERS and _generated(text))
+    if not code and _DOTTED.fullmatch(text):
+        code = not any(map(_by_chance, [*text.split("."), text.replace(".", "")]))
     return len(text) < 3 or not real(text) or bool(code) or bool(_WORDS.fullmatch(text))
+
+
+def _by_chance(part: str) -> bool:
+    """Whether a part of a dotted name is no name: random, letters by chance, or small and capital letters and digits
+    in no order that a name has."""
+    plain = re.fullmatch(r"_*(?:[A-Z]+(?![a-z])|[A-Z]?[a-z]+|_+|(?<=[A-Za-z_])\d+)*", part)
+    named = plain and not improbable(part) and len(re.findall(r"\d+", part)) <= 2
+    return not named and (random(part) or improbable(part) or (len(part) >= 5 and mixed(part)))
 
 
 def _generated(text: str) -> bool:
@@ -66,15 +86,8 @@ def _generated(text: str) -> bool:
     return len(text) >= 10 and kinds >= 3 and not re.search(r"[\s(){}\[\]<>'\"`,;]", text) and entropy(text) >= 3.0
 
 
-def scrambled(word: str) -> bool:
-    """Case that changes as often as by chance, which no camelCase name does."""
-    pairs = list(pairwise(word))
-    changes = sum(a.isalpha() and b.isalpha() and a.isupper() != b.isupper() for a, b in pairs)
-    return changes >= 0.4 * len(pairs)
-
-
-def is_secret_value(name: str, value: str, gap: str) -> bool:
-    """Whether `value`, assigned to `name` with `gap` between them, is a secret.
+def is_secret_value(name: str, value: str, gap: str, after: str = "") -> bool:
+    """Whether `value`, assigned to `name` with `gap` between them and `after` behind it, is a secret.
 
     A plain assignment needs a value of letters and digits or symbols that is no identifier; a looser gap (a table cell,
     `ENV NAME value`, prose) one that looks random.
@@ -85,15 +98,51 @@ def is_secret_value(name: str, value: str, gap: str) -> bool:
     loose = not re.search(r"[=:>]", gap)
     if "==" in gap and not quoted and not random(value):
         return False
+    if quoted and loose and re.search(r"[(,]", gap) and _is_worded(value):
+        return False
+    if not quoted and (loose or " " in gap or "\t" in gap) and _names_something(value, gap, after, loose):
+        return False
+    prose = value.count(" ") > 3 or _is_prose(value)
     if _IDENTIFIER.fullmatch(value):
         named = quoted and not loose and bool(_STRONG.search(name)) and entropy(value) >= 3.5
-        return len(value) >= 12 and (named or (scrambled(value) and entropy(value) >= 3.0))
+        chance = improbable(value) and entropy(value) >= 2.8
+        return (len(value) >= 12 and (named or chance)) or (
+            len(value) >= 8 and chance and not loose and bool(_STRONG.search(name))
+        )
     if loose or not _STRONG.search(name):
-        return len(value) >= 12 and mixed(value) and entropy(value) >= 2.8
-    return len(value) >= 6 and (mixed(value) or bool(re.search(r"[^\w\s.\-:/]", value))) and value.count(" ") < 4
+        least = 8 if quoted and gap[:1].isspace() and _STRONG.search(name) else 12
+        return len(value) >= least and (mixed(value) or _generated(value)) and entropy(value) >= 2.5 and not prose
+    return len(value) >= 6 and not prose and (mixed(value) or bool(re.search(r"[^\w\s.\-:/]", value)))
+
+
+def _names_something(value: str, gap: str, after: str, loose: bool) -> bool:
+    """What stands in code where a value could: a type, a constant, a function, a keyword argument."""
+    keyword = _KEYWORD.match(value) if loose else None
+    if keyword is not None and not _by_chance(keyword[1]):
+        return True
+    if _NAME.fullmatch(value) and (after == "(" or (loose and _SNAKE.fullmatch(value))):
+        return True
+    if "(" in gap or "," in gap:
+        return bool(_NAME.fullmatch(value)) and _is_worded(value)
+    if _CONSTANT.fullmatch(value):
+        return True
+    if not _NAME.fullmatch(value) or improbable(value):
+        return False
+    return value[:1] in "*&" or bool(_NAMED_WORD.search(value)) or value.count("_") >= 2
+
+
+def _is_worded(value: str) -> bool:
+    """Made of words and names, as the arguments of a call are."""
+    return bool(re.fullmatch(r"[\w.:/ \[\]&*;-]+", value)) and not any(map(_by_chance, re.findall(r"\w+", value)))
+
+
+def _is_prose(value: str) -> bool:
+    """Words with spaces between, most of them letters only."""
+    words = value.split()
+    return len(words) >= 3 and sum(word.strip(".,;:'\"()&/’").isalpha() for word in words) >= 0.7 * len(words)
 
 
 def whole_value_is_secret(value: str) -> bool:
     """Whether the string under a sensitive key is one: any that is not code, a stand-in, or plain prose."""
     prose = " " in value.strip() and not re.search(r"\d|[^\w\s.,;:'\"()\-/]", value)
-    return not names_a_secret_only(value) and not prose and "[REDACTED" not in value
+    return not names_a_secret_only(value) and not prose and not _is_prose(value) and "[REDACTED" not in value

@@ -63,9 +63,9 @@ def phone_us(value: str) -> bool:
 
 
 def phone_intl(value: str) -> bool:
-    """E.164: a known calling code, 8 to 15 digits in all."""
+    """E.164: a known calling code, 8 to 15 digits in all; no decimal number."""
     d = "".join(map(str, digits_of(value)))
-    known = any(d[:n] in CALLING_CODES for n in (1, 2, 3))
+    known = any(d[:n] in CALLING_CODES for n in (1, 2, 3)) and not re.fullmatch(r"\+\d{4,}\.\d+", value)
     return known and 8 <= len(d) <= 15 and len(set(d)) > 2 and (d[0] != "1" or phone_us(d))
 
 
@@ -83,7 +83,9 @@ _RESERVED_MAIL = re.compile(
     r"(?:^|[@.])(?:example|test|invalid|localhost|local)(?:\.[a-z]{2,3}){0,2}$|@(?:[\w-]+\.)*example\.|"
     r"^(?:no-?_?reply|do-?not-?reply|git|hg|svn|mailer-daemon|openhands|swe-agent|claude|copilot|codex|bot)(?:\+[\w-]+)?@|"
     r"\[bot\]@|@users\.noreply\.|@noreply\.|^(?:user(?:name)?|you|your[._-]?(?:name|email)|name|email|someone|first\.last|"
-    r"john\.?doe|jane\.?doe|foo|bar|test)@(?:domain|email|company|mail|yourdomain|yourcompany|mydomain|foo|bar|site|test)\.",
+    r"john\.?doe|jane\.?doe|foo|bar|test|password|"
+    r"local_part|xx+|a|b|c|abc)@(?:domain|email|company|mail|yourdomain|yourcompany|mydomain|foo|bar|site|test|host|server|"
+    r"b|d|xyz)\.|^xxx+@",
     re.IGNORECASE,
 )
 
@@ -93,7 +95,13 @@ def email(value: str) -> bool:
     local, _, domain = value.rpartition("@")
     labels = domain.lower().split(".")
     top = labels[-1]
-    if ":" in domain or local.startswith(".") or domain.startswith("-") or labels[0].isdigit():
+    if (
+        ":" in domain
+        or local.startswith(".")
+        or not any(map(str.isalnum, local))
+        or domain.startswith("-")
+        or labels[0].isdigit()
+    ):
         return False
     if not (len(top) == 2 and top not in _FILES) and top not in _MAIL_TOP:
         return False
@@ -157,13 +165,13 @@ VERSION_LIKE = 32
 
 
 def public_ip(value: str) -> bool:
-    """A public address; documentation ranges count, they stand where a real one would."""
+    """A public address of a host; documentation ranges count, they stand where a real one would."""
     try:
         address = ipaddress.ip_address(value)
     except ValueError:
         return False
     if isinstance(address, ipaddress.IPv4Address):
-        if max(address.packed) < VERSION_LIKE:
+        if max(address.packed) < VERSION_LIKE or not address.packed[-1]:
             return False
         documentation = any(address in net for net in _DOCUMENTATION)
         return documentation or (address.is_global and not address.is_multicast and value not in _WELL_KNOWN)

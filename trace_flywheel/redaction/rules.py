@@ -57,6 +57,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Validators, all of which must agree."""
     context: str = ""
     """RE2 that must match in the `CONTEXT` bytes before the value."""
+    unless: str = ""
+    """RE2 that must not match in the `CONTEXT` bytes before the name, or before the value of a rule without names."""
     database: Literal["literal", "digits", "groups", "network"] = "literal"
     """Detectors that start with a class live in databases of their own: together they would slow each other down."""
     lead: int = 96

@@ -90,6 +90,7 @@ class Scanner:
             self._confirm = [re2.compile(rule.pattern().encode(), options) for rule in self.rules]
             self._detect = [re2.compile(rule.expression().encode(), options) for rule in self.rules]
             self._context = [re2.compile(r.context.encode(), options) if r.context else None for r in self.rules]
+            self._unless = [re2.compile(r.unless.encode(), options) if r.unless else None for r in self.rules]
             expressions = [
                 *((rule.database, rule.expression()) for rule in self.rules),
                 *(("literal", joint) for joint in DETECTORS),
@@ -176,8 +177,13 @@ class Scanner:
             if data.endswith(MARK_OPENS, 0, match.start()):
                 return False
             gap = data[match.end(named) : start].decode("utf-8", "replace")
-            if not is_secret_value(match.group(named).decode("utf-8", "replace"), value, gap):
+            after = chr(data[end])
+            if not is_secret_value(match.group(named).decode("utf-8", "replace"), value, gap, after):
                 return False
+        unless = self._unless[rule]
+        before = match.start(named) if named else start
+        if unless is not None and unless.search(data[max(low, before - CONTEXT) : before]) is not None:
+            return False
         context = self._context[rule]
         if context is not None and context.search(data[max(low, start - CONTEXT) : start]) is None:
             return False

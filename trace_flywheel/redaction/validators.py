@@ -31,6 +31,7 @@ from trace_flywheel.redaction.personal import (
     ssn,
     verhoeff,
 )
+from trace_flywheel.redaction.words import improbable
 
 MARK = re.compile(r"\[REDACTED|\*\*\*|<redacted|\[(?:EMAIL|PHONE|SECRET|TOKEN|NAME)_\d", re.IGNORECASE)
 """A mark of an earlier redaction, ours or another's."""
@@ -82,10 +83,15 @@ def password(value: str) -> bool:
     )
 
 
+def no_name(value: str) -> bool:
+    """More than a word: a digit, a symbol, or letters that come by chance."""
+    return not value.isdigit() and (bool(re.search(r"\d|[^\w\s.,/:-]", value)) or improbable(value))
+
+
 _ORDINARY_WORDS = """
     password passwd pass pwd secret changeme change_me user username admin root guest test tests postgres
     mysql redis mongo rabbitmq token key none null your_password yourpassword mypassword mysecretpassword
-    dbpassword db_password host hostname port
+    dbpassword db_password host hostname port tiger
 """
 _ORDINARY = frozenset(_ORDINARY_WORDS.split())
 
@@ -129,7 +135,7 @@ def basic_auth(value: str) -> bool:
 VALIDATORS: dict[str, Callable[[str], bool]] = {
     check.__name__: check
     for check in (
-        *(real, mixed, upper, random, jwt, basic_auth, password, not_filler, not_uuid, header_value),
+        *(real, mixed, upper, random, no_name, jwt, basic_auth, password, not_filler, not_uuid, header_value),
         *(luhn, card, iban, ssn, phone_us, phone_intl, email, verhoeff, cpf, cn_id, es_dni, nino, public_ip, mac, date),
     )
 }
