@@ -107,6 +107,41 @@ def test_a_faulty_mix_is_refused_before_anything_is_read(
     assert says in " ".join(capsys.readouterr().err.replace("│", " ").split())
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--shortage", "grow"], "'grow' is none of fail"),
+        (["--shortage", "fail", "--upsample", "2"], "not beside --shortage fail"),
+        (["--policy", "posttrainllm", "--mode", "weight"], "the original drops rows only"),
+        (["--mode", "add"], "--mode"),
+    ],
+)
+def test_faulty_options_of_a_mix_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], says: str
+) -> None:
+    argv = ["depth", "filter", str(tmp_path / "none"), "--out", str(tmp_path / "o"), "--target-mix", "single=1"]
+    assert main([*argv, *options]) == 2
+    assert says in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+def test_the_four_shortages_have_their_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    depths = ["single-hop"] * 8 + ["multi-hop"] * 2
+    rows.write_text("".join(json.dumps({"row_id": f"r{i}", "reasoning_depth": d}) + "\n" for i, d in enumerate(depths)))
+    argv = ["depth", "filter", str(rows), "--out", str(out), "--json", "--target-mix"]
+    for shortage, target, kept in (
+        ("shrink", "single=0.5,multi=0.5", {"multi": 2, "single": 2}),
+        ("upsample(3)", "single=0.5,multi=0.5", {"multi": 5, "single": 5}),
+        ("renormalize", "single=0.4,multi=0.1,comparison=0.5", {"comparison": 0, "multi": 2, "single": 8}),
+    ):
+        assert main([*argv, target, "--shortage", shortage]) == 0
+        assert json.loads(capsys.readouterr().out)["kept"] == kept
+    assert main([*argv, "single=0.5,multi=0.5", "--shortage", "fail"]) == 1
+    assert "'multi' has 2 rows" in capsys.readouterr().err
+    assert main([*argv, "single=0.5,comparison=0.5"]) == 1
+    assert "no row of class 'comparison'" in capsys.readouterr().err
+
+
 def test_unscorable_rows_are_one_line_and_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"prompt": "hi"}\n{}\n')

@@ -1,5 +1,6 @@
 import random
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_flywheel.curation.mix import Mix, MixShortageError, exact_shares, largest_size, quotas, target_mix
+from trace_flywheel.records.shortage import shortage_of
 
 CLASSES = ("single", "multi", "comparison", "other")
 DEFAULT = {"single": 0.3, "multi": 0.5, "comparison": 0.2}
@@ -157,3 +159,93 @@ def test_input_order_does_not_matter(supply: list[int], rng: random.Random) -> N
 def test_decimal_shares_are_taken_as_written() -> None:
     assert exact_shares({"a": 0.1, "b": 0.2}) == {"a": Fraction(1, 3), "b": Fraction(2, 3)}
     assert largest_size({"a": 3, "b": 7}, exact_shares({"a": 0.3, "b": 0.7})) == 10
+
+
+def test_shares_of_tokens_and_not_of_rows() -> None:
+    """40 short multi rows and 10 long single ones: half of the tokens each, not half of the rows."""
+    classes, ids = rows_of(10, 40)
+    sizes = [100] * 10 + [10] * 40
+    report = target_mix(classes, ids, {"single": 0.5, "multi": 0.5}, "shrink", 42, sizes=sizes).report
+    assert report.supply_size == {"single": 1000, "multi": 400}
+    assert report.kept == {"single": 4, "multi": 40}
+    assert report.kept_size == {"single": 400, "multi": 400}
+    assert (report.limiting, report.discarded) == ("multi", {"single": 6, "multi": 0})
+
+
+@given(SUPPLY, SHARES, st.lists(st.integers(1, 50), min_size=160, max_size=160))
+def test_a_class_misses_its_tokens_by_less_than_one_row(
+    supply: list[int], target: dict[str, int], lengths: list[int]
+) -> None:
+    classes, ids = rows_of(*supply)
+    sizes = lengths[: len(ids)]
+    mix = target_mix(classes, ids, dict(target), "shrink", 7, sizes=sizes)
+    report, shares = mix.report, exact_shares(dict(target))
+    assert report.supply_size is not None
+    assert report.kept_size is not None
+    assert len(mix.order) == len(set(mix.order.tolist()))
+    have = {name: report.supply_size[name] for name in shares}
+    total = min(have[name] / share for name, share in shares.items() if share)
+    for name, share in shares.items():
+        largest = max((s for c, s in zip(classes, sizes, strict=True) if c == name), default=0)
+        assert total * share - largest - 1 <= report.kept_size[name] <= total * share
+
+
+def test_weights_keep_every_row_and_hold_the_shares() -> None:
+    classes, ids = rows_of(60, 50, 40, 30)
+    mix = target_mix(classes, ids, DEFAULT, "shrink", 42, mode="weight")
+    report = mix.report
+    assert report.kept == {"single": 60, "multi": 50, "comparison": 40, "other": 30}
+    assert report.weight == {"single": 0.5, "multi": 1.0, "comparison": 0.5, "other": 20 / 30}
+    assert sum(report.discarded.values()) == 0
+    assert sorted(mix.order.tolist()) == list(range(180))
+    none = target_mix(classes, ids, {**DEFAULT, "other": 0.0}, "shrink", 42, mode="weight").report
+    assert none.weight is not None
+    assert (none.weight["other"], none.kept["other"], none.discarded["other"]) == (0.0, 0, 30)
+
+
+def test_upsampled_weights_go_above_one_and_never_above_the_most() -> None:
+    classes, ids = rows_of(90, 6, 4)
+    target = {"single": 0.5, "multi": 0.3, "comparison": 0.2}
+    report = target_mix(classes, ids, target, "upsample", 42, upsample=4, mode="weight").report
+    assert report.weight == {"comparison": 4.0, "multi": 4.0, "single": 41 / 90}
+
+
+def test_weights_of_tokens() -> None:
+    classes, ids = rows_of(10, 40)
+    sizes = [100] * 10 + [10] * 40
+    target = {"single": 0.5, "multi": 0.5}
+    report = target_mix(classes, ids, target, "shrink", 42, sizes=sizes, mode="weight").report
+    assert report.weight == {"single": 0.4, "multi": 1.0}
+    assert report.kept_size == {"single": 1000, "multi": 400}
+
+
+def test_tokens_upsampled_and_in_shortage() -> None:
+    classes, ids = rows_of(4, 2)
+    sizes = [100] * 4 + [50] * 2
+    target = {"single": 0.5, "multi": 0.5}
+    report = target_mix(classes, ids, target, "upsample", 42, upsample=3, sizes=sizes).report
+    assert report.kept == {"single": 2, "multi": 5}  # 250 tokens each: half of the 500 there are
+    with pytest.raises(MixShortageError, match=r"'multi' has 100 tokens.*a set of 200 tokens"):
+        target_mix(classes, ids, target, "fail", 42, sizes=sizes)
+
+
+@pytest.mark.parametrize("shortage", ["shrink", "upsample"])
+def test_a_set_is_lost_where_a_wanted_class_has_no_row(shortage: Any) -> None:
+    for mode in ("drop", "weight"):
+        classes, ids = rows_of(5, 0)
+        report = target_mix(classes, ids, {"single": 0.5, "multi": 0.5}, shortage, 1, upsample=2, mode=mode).report
+        assert (report.lost, report.limiting, report.total) == (True, "multi", 0)
+    assert not target_mix([], [], {"single": 1.0}, shortage, 1).report.lost
+
+
+@pytest.mark.parametrize(
+    ("text", "read"), [("fail", ("fail", 1)), ("shrink", ("shrink", 1)), ("upsample(12)", ("upsample", 12))]
+)
+def test_shortage_as_it_is_written(text: str, read: tuple[str, int]) -> None:
+    assert shortage_of(text) == read
+
+
+@pytest.mark.parametrize("text", ["", "upsample", "upsample(0)", "upsample(x)", "grow", "shrink(2)"])
+def test_a_shortage_that_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match=r"none of fail, shrink, renormalize, upsample\(N\)"):
+        shortage_of(text)

@@ -3,11 +3,14 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from trace_flywheel.cli.options import AsJson, program
+
+if TYPE_CHECKING:
+    from trace_flywheel.records.shortage import Shortage
 
 depth = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -126,16 +129,23 @@ def filter_(
         Literal["flywheel", "posttrainllm"], typer.Option("--policy", help="Largest-remainder mix, or the original's.")
     ] = "flywheel",
     shortage: Annotated[
-        Literal["shrink", "fail", "renormalize"], typer.Option("--shortage", help="When a class has too few rows.")
+        str,
+        typer.Option("--shortage", help="When a class has too few rows: shrink, fail, renormalize or upsample(N)."),
     ] = "shrink",
-    upsample: Annotated[int, typer.Option("--upsample", min=1, help="Times that a row may stand.")] = 1,
+    upsample: Annotated[
+        int | None, typer.Option("--upsample", min=1, help="N rows stand for one at most: --shortage 'upsample(N)'.")
+    ] = None,
     uncertain: Annotated[
         Literal["exclude", "keep", "other"],
         typer.Option("--uncertain", help="Leave uncertain rows out, keep their natural share, or count them as other."),
     ] = "exclude",
     unit: Annotated[
-        Literal["rows", "rollouts"], typer.Option("--unit", help="What stays or goes as a whole.")
+        Literal["rows", "rollouts", "supervised_tokens"],
+        typer.Option("--unit", help="What stays or goes as a whole; supervised_tokens: rollouts, by what they teach."),
     ] = "rows",
+    mode: Annotated[
+        Literal["drop", "weight"], typer.Option("--mode", help="Leave surplus out, or give every row a mix_weight.")
+    ] = "drop",
     column: Annotated[str, typer.Option("--column", help="What the shares are shares of.")] = "reasoning_depth",
     seed: Annotated[int, typer.Option("--seed", help="Which rows of a class stay.")] = 42,
     as_json: AsJson = False,
@@ -144,8 +154,10 @@ def filter_(
 
     if policy == "posttrainllm" and column != DEPTH:
         raise typer.BadParameter("the original mixes by depth only", param_hint="--column")
+    if policy == "posttrainllm" and (mode != "drop" or unit != "rows"):
+        raise typer.BadParameter("the original drops rows only", param_hint="--mode, --unit")
     target = _target(target_mix, column == DEPTH)
-    asked = MixOf(target, policy, shortage, upsample, uncertain, unit, column, seed)
+    asked = MixOf(target, policy, *_shortage(shortage, upsample), mode, uncertain, unit, column, seed)
     report = filter_rows(rows, out, asked)
     if as_json:
         print(json.dumps(report))
@@ -158,10 +170,28 @@ def filter_(
             f"supply {report['supply'][name]}, kept {report['kept'].get(name, 0)}, left out {report['discarded'][name]}"
         )
         print(f"  {name}: {wanted}, {told}")
+        if size := report.get("supply_size"):
+            print(f"    tokens: supply {size[name]}, kept {report['kept_size'][name]}")
+        if weight := report.get("weight"):
+            print(f"    weight {weight[name]:.4g}")
     if report.get("uncertain_left_out"):
         print(f"  uncertain: left out {report['uncertain_left_out']}")
     if report.get("limiting"):
         print(f"  limiting class: {report['limiting']}")
+
+
+def _shortage(text: str, times: int | None) -> "tuple[Shortage, int]":
+    from trace_flywheel.records.shortage import shortage_of
+
+    try:
+        found, most = shortage_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--shortage") from None
+    if times is None:
+        return found, most
+    if found not in ("shrink", "upsample"):
+        raise typer.BadParameter(f"not beside --shortage {text}", param_hint="--upsample")
+    return "upsample", times
 
 
 def _target(text: str, by_depth: bool) -> dict[str, float]:

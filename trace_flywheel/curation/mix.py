@@ -1,11 +1,19 @@
 """The target mix: the largest set whose classes stand in the wanted shares.
 
-Shares hold among the targeted classes (divided by their sum). The size is the largest total whose largest-remainder
-quotas fit the supply of every targeted class; a targeted class without a row leaves nothing (`shrink`), ends it
-(`fail`), or gives its share to the others (`renormalize`). With `upsample` k a row may stand up to k times, and the set
-grows to as many rows as the targeted classes have. Classes without a target keep their natural share, a target of 0
-keeps none. Which rows of a class stay is decided by the seeded hash of their id, never by position, and the classes are
-spread evenly through the output.
+Shares hold among the targeted classes (divided by their sum) and are shares of a unit: of rollouts, each counting 1, or
+of their sizes (supervised tokens). The set is the largest one that the supply of every targeted class allows: for
+rollouts the largest total whose largest-remainder quotas fit, for sizes the budgets supply / share allows, of which
+each class takes what fits in the seeded order, so that it misses its budget by less than one rollout.
+
+Shortage. `shrink`: the scarcest class fixes the size. `fail`: that is an error. `renormalize`: a class without a row
+gives its share to the others. `upsample`: a rollout may stand several times, and the set grows to as much as the
+targeted classes have. A targeted class without a row leaves nothing but under `renormalize`.
+
+Mode. `drop` leaves surplus out. `weight` keeps every rollout and gives it the weight quota / supply of its class: what
+dropping (or repeating) would keep of it on average.
+
+Classes without a target keep their natural share, a target of 0 keeps none. Which rollouts of a class stay is decided
+by the seeded hash of their id, never by position, and the classes are spread evenly through the output.
 """
 
 import hashlib
@@ -17,6 +25,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from trace_flywheel.records.shortage import Shortage
+
+Mode = Literal["drop", "weight"]
+
 
 class MixShortageError(ValueError):
     """A class has too few rows for its share and `shortage` is `fail`. The text names it."""
@@ -27,19 +39,31 @@ class MixReport:
     """What the mix did, by class. Shares are of the targeted classes and add up to 1."""
 
     supply: dict[str, int]
+    """Rollouts to choose from."""
     share: dict[str, float]
     kept: dict[str, int]
-    """Rows per class: the quota of a targeted class, the natural share of the others; repeats count."""
+    """Rollouts in the output, repeats counted."""
     discarded: dict[str, int]
     limiting: str | None
     """The class whose supply ended the growth of the set; None where every row of the wanted classes stays."""
+    supply_size: dict[str, int] | None = None
+    """In the unit, where that is not rollouts."""
+    kept_size: dict[str, int] | None = None
+    weight: dict[str, float] | None = None
+    """Of each rollout of a class, in mode `weight`."""
 
     @property
     def total(self) -> int:
         return sum(self.kept.values())
 
+    @property
+    def lost(self) -> bool:
+        """Whether there were rollouts and none is left."""
+        return not self.total and any(self.supply.values())
+
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "total": self.total}
+        plain = {name: value for name, value in asdict(self).items() if value is not None or name == "limiting"}
+        return {**plain, "total": self.total}
 
 
 @dataclass(frozen=True)
@@ -55,51 +79,96 @@ def target_mix(
     classes: Sequence[str],
     ids: Sequence[str],
     target: Mapping[str, float],
-    shortage: Literal["shrink", "fail", "renormalize"],
+    shortage: Shortage,
     seed: int,
     upsample: int = 1,
+    sizes: Sequence[int] | None = None,
+    mode: Mode = "drop",
 ) -> Mix:
-    """Choose rows so that `classes` (one a row) stand in the shares of `target`.
+    """Choose rollouts so that `classes` (one each) stand in the shares of `target`.
 
-    `ids` are content hashes, unique. Raises `MixShortageError` under `fail` when keeping every targeted row would break
-    the shares, `ValueError` for a target without a positive share or for an id that stands twice.
+    `ids` are content hashes, unique. `upsample`: how often a rollout may stand. `sizes`: what each counts (tokens),
+    1 for None. Raises `MixShortageError` under `fail` when keeping every targeted row would break the shares,
+    `ValueError` for a target without a positive share or for an id that stands twice.
     """
     if len(set(ids)) != len(ids):
         raise ValueError("two rows have the same id: remove exact duplicates before the mix")
     counts = pd.Series(list(classes), dtype=object).value_counts()
-    supply = {name: int(counts.get(name, 0)) for name in sorted({*counts.index, *target})}
+    rows = {name: int(counts.get(name, 0)) for name in sorted({*counts.index, *target})}
+    supply = rows if sizes is None else _sums(rows, classes, sizes)
     if shortage == "renormalize":
         target = {name: share for name, share in target.items() if supply[name] or not share}
     shares = exact_shares(target)
-    wanted = {name: supply[name] for name in shares}
-    size = largest_size({name: n * upsample for name, n in wanted.items()}, shares)
-    if upsample > 1:
-        size = min(size, sum(n for name, n in wanted.items() if shares[name] > 0))
-    limiting = None
-    if size == 0 or size < sum(n for name, n in wanted.items() if shares[name] > 0):
-        limiting = min(
-            (name for name in shares if shares[name] > 0), key=lambda name: (wanted[name] / shares[name], name)
-        )
+    total = _total(supply, shares, upsample, whole=sizes is None)
+    limiting = _limiting(supply, shares, total)
     if limiting is not None and shortage == "fail":
+        unit, size = ("rows", f"{total}") if sizes is None else ("tokens", f"{int(total)} tokens")
         raise MixShortageError(
-            f"class {limiting!r} has {supply[limiting]} rows, too few for its share of {float(shares[limiting]):.3g}: "
-            f"add rows of it, or set mix.shortage = shrink for a set of {size}"
+            f"class {limiting!r} has {supply[limiting]} {unit}, too few for its share of "
+            f"{float(shares[limiting]):.3g}: add rows of it, or set mix.shortage = shrink for a set of {size}"
         )
-    quota = quotas(size, shares)
-    targeted = sum(wanted.values())
-    for name in supply.keys() - shares.keys():
-        quota[name] = (2 * size * supply[name] + targeted) // (2 * targeted) if targeted else 0
-    order = _interleaved(_chosen(classes, ids, quota, seed), seed, ids)
+    quota = _budgets(total, supply, shares, whole=sizes is None)
+    if mode == "weight":
+        weight = {name: float(Fraction(quota[name], supply[name])) if supply[name] else 0.0 for name in supply}
+        chosen = _chosen(classes, ids, {name: rows[name] if weight[name] else 0 for name in rows}, seed)
+    else:
+        weight = None
+        chosen = (
+            _chosen(classes, ids, quota, seed)
+            if sizes is None
+            else _fitting(classes, ids, sizes, quota, seed, upsample)
+        )
+    order = _interleaved(chosen, seed, ids)
     kept = np.zeros(len(ids), dtype=bool)
     kept[order] = True
+    taken = {name: len(chosen.get(name, ())) for name in rows}
+    distinct = {name: len(set(chosen.get(name, ()))) for name in rows}
     report = MixReport(
-        supply=supply,
+        supply=rows,
         share={name: float(share) for name, share in shares.items()},
-        kept={name: quota[name] for name in supply},
-        discarded={name: max(0, supply[name] - quota[name]) for name in supply},
+        kept=taken,
+        discarded={name: rows[name] - distinct[name] for name in rows},
         limiting=limiting,
+        supply_size=None if sizes is None else supply,
+        kept_size=None if sizes is None else {n: sum(sizes[i] for i in chosen.get(n, ())) for n in rows},
+        weight=weight,
     )
     return Mix(order, kept, report)
+
+
+def _sums(rows: Mapping[str, int], classes: Sequence[str], sizes: Sequence[int]) -> dict[str, int]:
+    sums = dict.fromkeys(rows, 0)
+    for name, size in zip(classes, sizes, strict=True):
+        if size < 1:
+            raise ValueError("a size is one or more")
+        sums[name] += size
+    return sums
+
+
+def _total(supply: Mapping[str, int], shares: Mapping[str, Fraction], upsample: int, whole: bool) -> Fraction:
+    """How much of the unit the set holds."""
+    wanted = {name: supply[name] for name, share in shares.items() if share > 0}
+    if whole:
+        total = Fraction(largest_size({name: n * upsample for name, n in supply.items()}, shares))
+    else:
+        total = min(n * upsample / shares[name] for name, n in wanted.items())
+    return min(total, Fraction(sum(wanted.values()))) if upsample > 1 else total
+
+
+def _limiting(supply: Mapping[str, int], shares: Mapping[str, Fraction], total: Fraction) -> str | None:
+    wanted = [name for name, share in shares.items() if share > 0]
+    if total and total >= sum(supply[name] for name in wanted):
+        return None
+    return min(wanted, key=lambda name: (supply[name] / shares[name], name))
+
+
+def _budgets(total: Fraction, supply: Mapping[str, int], shares: Mapping[str, Fraction], whole: bool) -> dict[str, int]:
+    """What each class may hold, in the unit; a class without a target its natural share of it."""
+    quota = quotas(int(total), shares) if whole else {name: int(total * share) for name, share in shares.items()}
+    targeted = sum(supply[name] for name in shares)
+    for name in supply.keys() - shares.keys():
+        quota[name] = int((2 * total * supply[name] + targeted) // (2 * targeted)) if targeted else 0
+    return quota
 
 
 def exact_shares(target: Mapping[str, float]) -> dict[str, Fraction]:
@@ -144,6 +213,28 @@ def _chosen(classes: Sequence[str], ids: Sequence[str], quota: Mapping[str, int]
     for name in sorted(members):
         drawn = sorted(members[name], key=lambda p: _draw(seed, ids[p]))
         chosen[name] = [drawn[j % len(drawn)] for j in range(quota[name])]
+    return chosen
+
+
+def _fitting(
+    classes: Sequence[str],
+    ids: Sequence[str],
+    sizes: Sequence[int],
+    budgets: Mapping[str, int],
+    seed: int,
+    upsample: int,
+) -> dict[str, list[int]]:
+    """Of each class, in seeded order and up to `upsample` times each, the rollouts that fit into its budget."""
+    every = {name: upsample * classes.count(name) for name in set(classes)}
+    drawn = _chosen(classes, ids, every, seed)
+    chosen: dict[str, list[int]] = {}
+    for name, rows in drawn.items():
+        left, taken = budgets.get(name, 0), []
+        for row in rows:
+            if sizes[row] <= left:
+                taken.append(row)
+                left -= sizes[row]
+        chosen[name] = taken
     return chosen
 
 

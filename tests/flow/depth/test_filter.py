@@ -61,7 +61,7 @@ def test_shortage_fail_names_its_own_option(tmp_path: Path) -> None:
 
 def test_upsampling_repeats_lines(tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    filter_rows(file_of(tmp_path, 9, 2, 1), out, MixOf(TARGET, upsample=3))
+    filter_rows(file_of(tmp_path, 9, 2, 1), out, MixOf(TARGET, shortage="upsample", upsample=3))
     assert kept(out) == {"single-hop": 4, "multi-hop": 6, "comparison": 2}
 
 
@@ -101,3 +101,47 @@ def test_equal_rows_are_each_a_row(tmp_path: Path) -> None:
     path, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     path.write_text('{"reasoning_depth": "other"}\n' * 4)
     assert filter_rows(path, out, MixOf({"other": 1.0}))["written"] == 4
+
+
+def rollout_rows(tmp_path: Path) -> Path:
+    """Two long single rollouts, six short multi ones of two rows each."""
+    rows = [
+        {
+            "rollout_id": f"s{i}",
+            "reasoning_depth": "single-hop",
+            "messages": [{"role": "assistant", "content": "x" * 240}],
+        }
+        for i in range(2)
+    ]
+    rows += [
+        {
+            "rollout_id": f"m{i}",
+            "reasoning_depth": "multi-hop",
+            "messages": [{"role": "assistant", "content": f"{k}" * 40, "output_ids": [1] * 10}],
+        }
+        for i in range(6)
+        for k in range(2)
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_supervised_tokens_weigh_whole_rollouts(tmp_path: Path) -> None:
+    path, out = rollout_rows(tmp_path), tmp_path / "out.jsonl"
+    told = filter_rows(path, out, MixOf({"single": 0.5, "multi": 0.5}, unit="supervised_tokens"))
+    assert told["supply_size"] == {"multi": 120, "single": 120}
+    assert told["kept_size"] == {"multi": 120, "single": 120}
+    assert told["written"] == 14
+    told = filter_rows(path, out, MixOf({"single": 0.75, "multi": 0.25}, unit="supervised_tokens"))
+    assert told["kept_size"] == {"multi": 40, "single": 120}
+    kept = [json.loads(line)["rollout_id"] for line in out.read_text().splitlines()]
+    assert sorted(kept.count(name) for name in set(kept)) == [1, 1, 2, 2], "a rollout stays whole"
+
+
+def test_weights_instead_of_dropping(tmp_path: Path) -> None:
+    path, out = rollout_rows(tmp_path), tmp_path / "out.jsonl"
+    told = filter_rows(path, out, MixOf({"single": 0.5, "multi": 0.5}, unit="rollouts", mode="weight"))
+    assert (told["written"], told["weight"]) == (14, {"multi": 0.5, "single": 1.0})  # of 5: 3 and 2
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {row["reasoning_depth"]: row["mix_weight"] for row in rows} == {"multi-hop": 0.5, "single-hop": 1.0}

@@ -1,7 +1,8 @@
 """A file's rows at target shares of a column, by default of depth.
 
-The mix decides per row or per rollout; what it chooses is written as it stood. `posttrainllm` is the original's
-down-sampling, its numbers and its order.
+The mix decides per row or per rollout, by number or by supervised tokens; what it chooses is written as it stood, and
+in mode `weight` every row with its `mix_weight`. `posttrainllm` is the original's down-sampling, its numbers and its
+order.
 """
 
 from collections.abc import Sequence
@@ -9,13 +10,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import orjson
 
 from trace_flywheel.curation.depth import short_label
 from trace_flywheel.curation.downsample import downsample
-from trace_flywheel.curation.mix import MixReport, MixShortageError, target_mix
+from trace_flywheel.curation.mix import MixReport, MixShortageError, Mode, target_mix
+from trace_flywheel.curation.supervised_tokens import supervised_tokens
 from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.depth.rows import UNCERTAIN, FileRow, id_of, owner_of, rows_of
 from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.shortage import Shortage
 
 DEPTH = "reasoning_depth"
 
@@ -25,10 +29,12 @@ class MixOf(msgspec.Struct, frozen=True):
 
     target: dict[str, float]
     policy: Literal["flywheel", "posttrainllm"] = "flywheel"
-    shortage: Literal["shrink", "fail", "renormalize"] = "shrink"
+    shortage: Shortage = "shrink"
     upsample: int = 1
+    mode: Mode = "drop"
     uncertain: Literal["exclude", "keep", "other"] = "exclude"
-    unit: Literal["rows", "rollouts"] = "rows"
+    unit: Literal["rows", "rollouts", "supervised_tokens"] = "rows"
+    """`supervised_tokens`: rollouts, each counting as many as it teaches."""
     column: str = DEPTH
     seed: int = 42
 
@@ -45,18 +51,30 @@ def filter_rows(path: Path, out: Path, asked: MixOf) -> dict[str, Any]:
         if asked.policy == "posttrainllm":
             chosen = downsample(classes, asked.target, asked.seed)
             order: Sequence[int] = chosen.order
-            told = {"supply": chosen.supply, "share": chosen.share, "kept": chosen.kept, "feasible": chosen.feasible}
+            told: dict[str, Any] = {
+                "supply": chosen.supply,
+                "share": chosen.share,
+                "kept": chosen.kept,
+                "feasible": chosen.feasible,
+            }
             told |= {"discarded": {name: n - chosen.kept[name] for name, n in chosen.supply.items()}}
         else:
             order, report, left_out = _mixed(rows, classes, asked)
-            told = {**report.as_dict(), "unit": asked.unit, "uncertain_left_out": left_out}
+            told = {**report.as_dict(), "unit": asked.unit, "mode": asked.mode, "uncertain_left_out": left_out}
             if not order:
                 raise FlywheelError(
                     f"{path}: no row of class {report.limiting!r}, so no set holds the target; add rows of it, take it "
                     "out of --target-mix, or say --shortage renormalize. Nothing written"
                 )
-        file.writelines(rows[i].data + b"\n" for i in order)
+        weight = told.get("weight")
+        file.writelines(
+            (rows[i].data if weight is None else _weighted(rows[i], weight[classes[i]])) + b"\n" for i in order
+        )
     return {"rows": len(rows), "written": len(order), **told}
+
+
+def _weighted(row: FileRow, weight: float) -> bytes:
+    return orjson.dumps({**row.value, "mix_weight": round(weight, 9)})
 
 
 def _class_of(path: Path, row: FileRow, asked: MixOf) -> str:
@@ -89,7 +107,7 @@ def _mixed(rows: Sequence[FileRow], classes: Sequence[str], asked: MixOf) -> tup
     of its first row, and stays or goes whole."""
     members: dict[str, list[int]] = {}
     for i, row in enumerate(rows):
-        owner = owner_of(row.value, row.number) if asked.unit == "rollouts" else f"row {row.number}"
+        owner = f"row {row.number}" if asked.unit == "rows" else owner_of(row.value, row.number)
         members.setdefault(owner, []).append(i)
     unsure = asked.column == DEPTH and asked.uncertain == "exclude"
     units = [own for own in members.values() if not unsure or classes[own[0]] != UNCERTAIN]
@@ -99,10 +117,15 @@ def _mixed(rows: Sequence[FileRow], classes: Sequence[str], asked: MixOf) -> tup
         name = id_of(rows[own[0]].value)
         seen[name] = seen.get(name, 0) + 1
         ids.append(f"{name}#{seen[name]}")  # equal rows stay apart; which of them is drawn does not matter
+    sizes = [sum(_tokens(rows[i]) for i in own) for own in units] if asked.unit == "supervised_tokens" else None
+    of = [classes[own[0]] for own in units]
     try:
-        mix = target_mix(
-            [classes[own[0]] for own in units], ids, asked.target, asked.shortage, asked.seed, asked.upsample
-        )
+        mix = target_mix(of, ids, asked.target, asked.shortage, asked.seed, asked.upsample, sizes, asked.mode)
     except MixShortageError as error:
         raise FlywheelError(str(error).replace("mix.shortage = shrink", "--shortage shrink")) from None
     return [i for unit in mix.order.tolist() for i in units[unit]], mix.report, len(members) - len(units)
+
+
+def _tokens(row: FileRow) -> int:
+    messages = row.value.get("messages")
+    return supervised_tokens([m for m in messages if isinstance(m, dict)]) if isinstance(messages, list) else 1
