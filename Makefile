@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: setup setup-dev demo test lint ui bench clean
+.PHONY: setup setup-dev demo test test-trainers lint ui bench clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.runtime
@@ -36,8 +36,26 @@ lint: setup-dev
 test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
+# The layouts through the trainers' own loaders, in two environments of their own. BenchFlow needs Python 3.12.
+TRAINERS := .venv-trainers
+BENCHFLOW := .venv-benchflow
+PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python) python3.12)
+
+$(TRAINERS)/.ready: tests/trainers_proof/requirements.txt
+	$(PYTHON) -m venv $(TRAINERS)
+	$(TRAINERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python -r $<
+	@touch $@
+
+$(BENCHFLOW)/.ready:
+	$(PYTHON312) -m venv $(BENCHFLOW)
+	$(BENCHFLOW)/bin/python -m pip install --quiet --disable-pip-version-check benchflow==0.7.12.dev2426
+	@touch $@
+
+test-trainers: $(TRAINERS)/.ready $(BENCHFLOW)/.ready
+	TRAINERS_REQUIRED=1 BENCH=$(BENCHFLOW)/bin/bench $(TRAINERS)/bin/python -m pytest tests/trainers_proof
+
 bench: setup-dev
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .flywheel build dist
+	rm -rf $(VENV) $(TRAINERS) $(BENCHFLOW) .flywheel build dist
