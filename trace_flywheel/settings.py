@@ -171,6 +171,8 @@ class Versions(Section):
 class Lake(Section):
     keep_raw: bool = True
     """Keep raw text in `graded_traces`; off, only its scalars, and the source folder is read again when needed."""
+    remote: str = Field("", pattern=r"^(s3://[^/]+(/.+)?)?$")
+    """`s3://BUCKET/PREFIX` that holds lake and datasets; the home is then this machine's working copy of it."""
 
 
 class Automation(Section):

@@ -21,15 +21,21 @@ def purge(
 ) -> None:
     if (trace is None) == (value_from is None) or (run is not None and trace is None):
         raise typer.BadParameter("give --trace (with --run where it stands in several) or --value-from")
+    from trace_flywheel.flow.home import lake_of, remote_of, shared
     from trace_flywheel.flow.purge import find_trace, find_value, value_of
     from trace_flywheel.flow.purge import purge as erase
     from trace_flywheel.flow.watch import side_inputs_now
-    from trace_flywheel.lake.store import Lake
 
     settings = settings_of(home, config)
-    lake = Lake(settings.home)
-    addresses = find_trace(lake, trace, run) if trace is not None else find_value(lake, value_of(value_from or Path()))
-    done = erase(lake, settings, side_inputs_now(settings), addresses, reason)
+    with shared(settings):
+        if (remote := remote_of(settings)) is not None:
+            remote.fetch_versions()
+        lake = lake_of(settings)
+        if trace is not None:
+            addresses = find_trace(lake, trace, run)
+        else:
+            addresses = find_value(lake, value_of(value_from or Path()))
+        done = erase(lake, settings, side_inputs_now(settings), addresses, reason)
     print(f"{done.rollouts} rollouts erased; {len(done.versions)} versions that knew them are gone")
     for made in done.made:
         print(f"{made.name}: {made.rows} rows in {made.path}", file=sys.stderr)

@@ -38,14 +38,21 @@ def refresh(roots: Roots = None, home: Home = None, config: Config = None, as_js
 
 def refreshed(settings: Any) -> Outcome:
     """One pass. Raises `FlywheelError` for roots, settings or a lake that cannot be used."""
+    from trace_flywheel.flow.home import shared
+
+    with shared(settings):
+        return _refreshed(settings)
+
+
+def _refreshed(settings: Any) -> Outcome:
     from trace_flywheel.flow.curation import freshness
+    from trace_flywheel.flow.home import lake_of
     from trace_flywheel.flow.roots import remember, roots_in_force
     from trace_flywheel.flow.standing import published
     from trace_flywheel.flow.watch import watch
     from trace_flywheel.lake.lock import writing
-    from trace_flywheel.lake.store import Lake
 
-    lake = Lake(settings.home)
+    lake = lake_of(settings)
     before = watch(settings, lake)
     if not before.found and not before.gone:
         first = f" ({_line(before.problems[0])})" if before.problems else ""

@@ -29,17 +29,19 @@ def withdraw(
         raise typer.BadParameter("give one of --grader, --run and --trace")
     if undo and mode == "excise":
         raise typer.BadParameter("--undo lets rows in again at the next refresh; it takes no --mode excise")
+    from trace_flywheel.flow.home import bring_up_to_date, lake_of, shared
     from trace_flywheel.flow.watch import side_inputs_now
     from trace_flywheel.flow.withdraw import difference, excised
     from trace_flywheel.lake.lock import writing
-    from trace_flywheel.lake.store import Lake, LakeError
+    from trace_flywheel.lake.store import LakeError
     from trace_flywheel.lake.withdrawn import in_force, note
     from trace_flywheel.records.grading import Withdrawal
 
     name, _, version = (grader or "").partition("@")
     entry = Withdrawal(reason, mode, name or None, version or None, run, trace)
     settings = settings_of(home, config)
-    lake, inputs = Lake(settings.home), side_inputs_now(settings)
+    bring_up_to_date(settings)
+    lake, inputs = lake_of(settings), side_inputs_now(settings)
     before = in_force(lake)
     if undo and entry.what not in {one.what for one in before}:
         raise LakeError(f"{entry.what} is not withdrawn; {lake.root / 'withdrawn.jsonl'} says what is")
@@ -56,7 +58,7 @@ def withdraw(
                     print(f"  {sign} and {len(rows) - SHOWN} more")
     if dry_run:
         return
-    with writing(settings.home):
+    with writing(settings.home), shared(settings):
         note(lake, entry, undo)
         remade = list(excised(lake, settings, inputs, entry)) if mode == "excise" else []
     if mode == "excise":

@@ -47,7 +47,7 @@ def redaction_report(lake: Lake, settings: Settings) -> TableSidecar:
     families = {rule.name: rule.family for rule in policy_of(settings).in_force()}
     rows = []
     for run in runs:
-        path = lake.folder(REDACTED, run.run_id) / run.generation / FILE
+        path = lake.generation_folder(run) / FILE
         if path.is_file():
             found = pq.read_table(path).to_pylist()
             rows += [{"run_id": run.run_id, "family": families.get(row["rule"], ""), **row} for row in found]

@@ -36,6 +36,7 @@ from trace_flywheel.lake.files import (
     workplace,
 )
 from trace_flywheel.lake.parts import Part, write_table
+from trace_flywheel.lake.remote import Remote
 from trace_flywheel.records.canonical import content_id, sha256_hex
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop
@@ -134,8 +135,9 @@ def count_drops(drops: Sequence[Drop]) -> dict[str, dict[str, int]]:
 class Lake:
     """The lake of one home. Opening it refuses a newer format; nothing is written before the first partition."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = Path(home)
+    def __init__(self, home: Path, remote: Remote | None = None) -> None:
+        """`remote`: the object store that the home is a working copy of."""
+        self.home, self._remote = Path(home), remote
         self.root = self.home / "lake"
         mark = self.root / "format"
         if mark.is_file():
@@ -254,12 +256,19 @@ class Lake:
         return sidecar
 
     def part_path(self, sidecar: Sidecar, part: Part) -> Path:
-        return self.folder(sidecar.asset, sidecar.run_id) / sidecar.generation / part.name
+        return self.generation_folder(sidecar) / part.name
+
+    def generation_folder(self, sidecar: Sidecar) -> Path:
+        """Where a partition's files lie; fetched first where only the object store has them."""
+        folder = self.folder(sidecar.asset, sidecar.run_id) / sidecar.generation
+        if self._remote is not None:
+            self._remote.fetch(folder.relative_to(self.home).as_posix())
+        return folder
 
     def drops(self, sidecar: Sidecar) -> tuple[Drop, ...]:
         if not sidecar.counts.dropped:
             return ()
-        path = self.folder(sidecar.asset, sidecar.run_id) / sidecar.generation / "drops.parquet"
+        path = self.generation_folder(sidecar) / "drops.parquet"
         return tuple(drops_of(pq.read_table(path)))
 
     # unpartitioned assets

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from trace_flywheel.flow.audit import PROMISES, audit, shown
+from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
 from trace_flywheel.flow.names import ADVANTAGES
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.lake.dataset import find_version
-from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration.metadata import table
 from trace_flywheel.orchestration.once import holdouts
 from trace_flywheel.orchestration.resources import SettingsResource
@@ -30,7 +30,7 @@ ON_TARGET = 0.02
     asset=INDEX, blocking=True, description="Of every run: rollouts read = indexed + dropped with a reason."
 )
 def ledger_conserves(settings: SettingsResource) -> dg.AssetCheckResult:
-    lake = Lake(settings.load().home)
+    lake = lake_of(settings.load())
     read = {s.run_id: s.counts.entered for s in lake.sidecars(GRADED)}
     faults = [
         f"{s.run_id}: {read.get(s.run_id)} read, {s.counts.kept} indexed, {s.counts.n_dropped} dropped"
@@ -42,7 +42,7 @@ def ledger_conserves(settings: SettingsResource) -> dg.AssetCheckResult:
 
 @dg.asset_check(asset=INDEX, description="Folders that gave nothing, with the reason. Mend or remove them.")
 def nothing_quarantined(settings: SettingsResource) -> dg.AssetCheckResult:
-    broken = Lake(settings.load().home).quarantines()
+    broken = lake_of(settings.load()).quarantines()
     rows = [(q.run_id, q.reason, q.attempts) for q in broken]
     return dg.AssetCheckResult(
         passed=not broken,
@@ -53,7 +53,7 @@ def nothing_quarantined(settings: SettingsResource) -> dg.AssetCheckResult:
 
 @dg.asset_check(asset=ADVANTAGES, blocking=True, description="The advantages of every group add up to zero.")
 def advantages_sum_to_zero(settings: SettingsResource) -> dg.AssetCheckResult:
-    rows = Lake(settings.load().home).table(ADVANTAGES, "advantages")
+    rows = lake_of(settings.load()).table(ADVANTAGES, "advantages")
     groups: dict[str, list[float]] = {}
     for group, advantage in zip(rows["group_id"].to_pylist(), rows["advantage"].to_pylist(), strict=True):
         if advantage is not None and math.isfinite(advantage):

@@ -11,6 +11,7 @@ import dagster as dg
 
 from trace_flywheel.flow import curation, datasets, names, standing, tables
 from trace_flywheel.flow.curation import Curation
+from trace_flywheel.flow.home import lake_of, shared
 from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.lock import writing
@@ -145,8 +146,8 @@ def asset_of(spec: Spec, freshness: dg.FreshnessPolicy | None = None) -> dg.Asse
     )
     def materialize(context: dg.AssetExecutionContext, settings: SettingsResource) -> dg.MaterializeResult[Any]:
         tree = settings.load()
-        lake = Lake(tree.home)
-        with writing(tree.home):
+        with writing(tree.home), shared(tree):
+            lake = lake_of(tree)
             before = standing.rows_now(lake, spec.name)
             made = spec.make(_shared.of(context.run.run_id, lake, tree))
         return dg.MaterializeResult(

@@ -12,10 +12,10 @@ import dagster as dg
 
 from trace_flywheel.flow import ingest
 from trace_flywheel.flow.expected import CODE
+from trace_flywheel.flow.home import lake_of, shared
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
 from trace_flywheel.flow.steps import StepResult
 from trace_flywheel.lake.lock import writing
-from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration import metadata
 from trace_flywheel.orchestration.jobs import INGEST_GROUP
 from trace_flywheel.orchestration.once import looks
@@ -30,7 +30,7 @@ def _materialize(
 ) -> dg.MaterializeResult[Any]:
     """Run one step of ingestion over the partitions of this run, and say per partition what came of it."""
     tree = settings.load()
-    lake = Lake(tree.home)
+    lake = lake_of(tree)
     asset = context.asset_key.path[-1]
     keys: Sequence[str] = context.partition_keys
     seen = looks.of(context.run.run_id, tree)
@@ -66,7 +66,8 @@ def _asset(name: str, step: Step, deps: Sequence[str], kinds: set[str], descript
         description=description,
     )
     def materialize(context: dg.AssetExecutionContext, settings: SettingsResource) -> dg.MaterializeResult[Any]:
-        with writing(settings.load().home, shared=True):
+        tree = settings.load()
+        with writing(tree.home, shared=True), shared(tree):
             return _materialize(context, settings, step)
 
     return materialize

@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.goldens import holdout_over
+from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.watch import Look, look_leniently, side_inputs_now
-from trace_flywheel.lake.store import Lake
 from trace_flywheel.settings import Settings
 
 Value = TypeVar("Value")
@@ -35,6 +35,6 @@ looks: Once[Look] = Once(lambda _, settings: look_leniently(settings))
 side_inputs: Once[SideInputs] = Once(lambda _, settings: side_inputs_now(settings))
 """For publication and its checks: a missing root is an error."""
 holdouts: Once[Holdout] = Once(
-    lambda run_id, settings: holdout_over(Lake(settings.home), settings, side_inputs.of(run_id, settings))
+    lambda run_id, settings: holdout_over(lake_of(settings), settings, side_inputs.of(run_id, settings))
 )
 """For checks: the goldens weighed by the index of all runs."""

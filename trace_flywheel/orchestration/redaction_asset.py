@@ -5,8 +5,9 @@ from typing import Any
 import dagster as dg
 
 from trace_flywheel.flow import redaction_report as report
+from trace_flywheel.flow.home import lake_of, shared
 from trace_flywheel.flow.ingest_tasks import REDACTED
-from trace_flywheel.lake.store import Lake, TableSidecar
+from trace_flywheel.lake.store import TableSidecar
 from trace_flywheel.orchestration import metadata
 from trace_flywheel.orchestration.dataset_assets import CURATION_GROUP
 from trace_flywheel.orchestration.partitions import all_runs
@@ -25,9 +26,10 @@ ROWS_SHOWN = 100
 )
 def redaction_report(settings: SettingsResource) -> dg.MaterializeResult[Any]:
     tree = settings.load()
-    lake = Lake(tree.home)
-    before = lake.current(report.REPORT)
-    made = report.redaction_report(lake, tree)
+    lake = lake_of(tree)
+    with shared(tree):
+        before = lake.current(report.REPORT)
+        made = report.redaction_report(lake, tree)
     rows = lake.table(report.REPORT, report.TABLE)
     totals = rows.group_by(["family", "rule", "place"]).aggregate(
         [("findings", "sum"), ("fingerprint", "count_distinct")]

@@ -14,6 +14,7 @@ import dagster as dg
 
 from trace_flywheel.flow.curation import freshness
 from trace_flywheel.flow.expected import Expected
+from trace_flywheel.flow.home import bring_up_to_date, lake_of
 from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.watch import Watch, side_inputs_now, watch
 from trace_flywheel.lake.store import Lake
@@ -100,8 +101,9 @@ def _said(seen: Watch, flight: int, lost: Sequence[str]) -> str:
 
 def ingest_tick(context: dg.SensorEvaluationContext, settings: Settings, now: float) -> dg.SensorResult | dg.SkipReason:
     """One look at the roots. Asks for each finished, settled folder that the lake does not hold in this state."""
-    lake = Lake(settings.home)
     try:
+        bring_up_to_date(settings)
+        lake = lake_of(settings)
         seen = watch(settings, lake, now, strict=False)
     except FlywheelError as error:
         return dg.SkipReason(str(error))
@@ -178,7 +180,11 @@ def _skip(
 
 def refresh_tick(context: dg.SensorEvaluationContext, settings: Settings, now: float) -> dg.RunRequest | dg.SkipReason:
     """Asks for one refresh when the lake differs from what was published and nothing moves any more."""
-    lake = Lake(settings.home)
+    try:
+        bring_up_to_date(settings)
+    except FlywheelError as error:
+        return dg.SkipReason(str(error))
+    lake = lake_of(settings)
     newest = lake.newest(INDEX)
     if newest is None:
         return dg.SkipReason("Nothing is ingested yet.")
