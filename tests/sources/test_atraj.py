@@ -199,3 +199,13 @@ def test_a_linked_recording_is_a_drop(tmp_path: Path) -> None:
     assert isinstance(rollout, Rollout)
     assert isinstance(drop, Drop)
     assert (drop.path, drop.evidence) == ("b.atraj", {"text": "is a link, which is not followed"})
+
+
+def test_a_folder_where_a_recording_would_be_is_a_drop(tmp_path: Path) -> None:
+    (tmp_path / "a.atraj").write_text(json.dumps(recording(USER, ANSWER)))
+    (tmp_path / "deep" / "d.atraj").mkdir(parents=True)
+    (tmp_path / "deep" / "d.atraj" / "b.atraj").write_text(json.dumps(recording(USER, ANSWER, id="R2")))
+    first, folder, inner = read(tmp_path)
+    assert isinstance(folder, Drop)
+    assert (folder.reason, folder.path) == ("unreadable_file", "deep/d.atraj")
+    assert [r.trace_id for r in (first, inner) if isinstance(r, Rollout)] == ["R1", "R2"]

@@ -34,6 +34,28 @@ def test_a_file_of_ours_given_as_a_root_is_told(tmp_path: Path) -> None:
     assert problem.evidence["text"].startswith("made by flywheel")
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"messages": []},
+        {"prompt": [], "completion": [], "tools": [], "task_id": "t"},
+        {"prompt": [], "chosen": [], "rejected": []},
+        {"instruction": "q", "response": "a"},
+        {"prompt": [], "answer": None, "verifier": "v", "task_id": "t"},
+    ],
+)
+def test_rows_without_our_marks_are_called_what_they_are(row: dict[str, object], tmp_path: Path) -> None:
+    (problem,) = discover([write(tmp_path / "out", "rows.jsonl", row).parent]).problems
+    assert problem.evidence["text"] == (
+        "rows for a trainer, no runs; `flywheel convert` reads such a .jsonl file where it is named itself: rows.jsonl"
+    )
+
+
+def test_other_rows_stay_unknown(tmp_path: Path) -> None:
+    (problem,) = discover([write(tmp_path / "out", "rows.jsonl", {"prompt": "p"}) / "rows.jsonl"]).problems
+    assert problem.evidence["text"] == "no format known here"
+
+
 def test_an_eval_run_stays_one(tmp_path: Path) -> None:
     write(tmp_path / "out", "rows.jsonl", RUN)
     assert len(discover([tmp_path]).runs) == 1

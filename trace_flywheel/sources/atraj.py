@@ -61,12 +61,12 @@ class AtrajReader:
         return True
 
     def units(self, run: Run) -> Sequence[Unit]:
-        """One file each at any depth, packed ones and links too, which reading refuses by name."""
+        """One file each at any depth; packed ones, links and folders so called too, which reading refuses by name."""
         if not run.path.is_dir():
             return (Unit(run.path, run.path.name, size_of(run.path)),)
         found = [
             Unit(path, path.relative_to(run.root).as_posix(), size_of(path))
-            for path in files_below(run.path, links=True)
+            for path in files_below(run.path, links=True, folders=(SUFFIX, PACKED_SUFFIX))
             if path.name.endswith((SUFFIX, PACKED_SUFFIX))
         ]
         return tuple(sorted(found, key=lambda unit: unit.relative))

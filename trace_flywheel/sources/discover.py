@@ -23,7 +23,7 @@ from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.sources import registry
-from trace_flywheel.sources.own_output import is_own_output
+from trace_flywheel.sources.own_output import is_for_a_trainer, is_own_output
 from trace_flywheel.sources.reader import Folder, ReadOptions, Run, Unit, dropped, listed, size_of
 from trace_flywheel.sources.unvisited import HOME_FOLDERS, RESULT_FILES, TOOLS, is_home, marks, unvisited
 
@@ -179,9 +179,7 @@ def _walk(label: str, root: Path) -> Iterator[Run | Drop]:
     if root != base:
         claimed = registry.claimed_by(folder)
         if claimed is None:
-            own = is_own_output(root, base)
-            said = "made by flywheel, which does not read its own rows again" if own else "no format known here"
-            yield _problem(label, base, root, "unknown_shape", said)
+            yield _problem(label, base, root, "unknown_shape", _unclaimed(folder, [root.name], alone=True))
         else:
             yield Run(run_id_of(label), claimed.format, base, root, claimed.finished(folder))
         return
@@ -215,11 +213,16 @@ def _below(label: str, root: Path, top: Folder) -> Iterator[Run | Drop]:
                 yield _problem(label, root, folder.path / name, "unreadable_file", text)
 
 
-def _unclaimed(folder: Folder, names: list[str]) -> str:
+def _unclaimed(folder: Folder, names: list[str], alone: bool = False) -> str:
+    """Why nobody reads these files; `alone`: the user named the only one, so its name says nothing new."""
     if made := [name for name in names if is_own_output(folder.path / name, folder.path)]:
-        return f"made by flywheel, which does not read its own rows again: {', '.join(made[:3])}"
-    said = [f"{name} (empty)" if size_of(folder.path / name) == 0 else name for name in names[:3]]
-    return f"no format known here claims it: {', '.join(said)}"
+        said = "made by flywheel, which does not read its own rows again"
+    elif made := [name for name in names if is_for_a_trainer(folder.path / name, folder.path)]:
+        said = "rows for a trainer, no runs; `flywheel convert` reads such a .jsonl file where it is named itself"
+    else:
+        made = [f"{name} (empty)" if size_of(folder.path / name) == 0 else name for name in names]
+        said = "no format known here" if alone else "no format known here claims it"
+    return said if alone else f"{said}: {', '.join(made[:3])}"
 
 
 def _problem(label: str, root: Path, path: Path, reason: str, text: str) -> Drop:

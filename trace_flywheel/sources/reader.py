@@ -121,10 +121,12 @@ def noting_surrogates(rollout: Rollout, count: int) -> Rollout:
     return msgspec.structs.replace(rollout, metadata={**(rollout.metadata or {}), "replaced_surrogates": count})
 
 
-def files_below(folder: Path, links: bool = False) -> Iterator[Path]:
-    """Every file below a folder, hidden ones apart, in no particular order; links only where asked for."""
-    for top, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+def files_below(folder: Path, links: bool = False, folders: tuple[str, ...] = ()) -> Iterator[Path]:
+    """Every file below a folder, hidden ones apart, in no particular order; links only where asked for, and so are
+    folders with these endings, which stand where a file should."""
+    for top, below, files in os.walk(folder):
+        below[:] = [name for name in below if not name.startswith(".")]
+        yield from (Path(top, name) for name in below if name.endswith(folders))
         for name in files:
             path = Path(top, name)
             if not name.startswith(".") and (links or not path.is_symlink()):

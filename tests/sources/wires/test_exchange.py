@@ -214,3 +214,17 @@ def test_tools_of_every_dialect() -> None:
         {"type": "web_search_20250305", "max_uses": 8},
     ]
     assert tools_of(None) == tools_of({}) == ()
+
+
+@pytest.mark.parametrize(
+    "call", [{"id": "c"}, {"id": "c", "type": "function"}, {"id": "c", "function": {}, "input": "x"}]
+)
+def test_a_call_of_nothing_is_no_call(call: dict[str, Any]) -> None:
+    with pytest.raises(WireError, match="tool call 0 has neither a function nor a name"):
+        history_of([{"role": "assistant", "tool_calls": [call]}], None, None, chat=True)
+
+
+def test_a_function_without_a_name_is_called_tool() -> None:
+    call = {"id": "c", "function": {"arguments": "{}"}}
+    ((_, message),) = history_of([{"role": "assistant", "tool_calls": [call]}], None, None, chat=True)
+    assert message.tool_calls[0].name == "tool"

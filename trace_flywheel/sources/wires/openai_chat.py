@@ -85,6 +85,8 @@ def calls_of(item: dict[str, Any]) -> tuple[ToolCall, ...]:
         if not isinstance(call, dict):
             raise WireError(f"tool call is a {type(call).__name__}")
         inner = call.get("function") or call.get("custom") or call
+        if inner is call and not call.get("name"):
+            raise WireError(f"tool call {position} has neither a function nor a name")
         if not isinstance(inner, dict):
             raise WireError(f"function of a tool call is a {type(inner).__name__}")
         arguments = inner.get("arguments", freeform(inner))
