@@ -185,13 +185,15 @@ def test_a_linked_result_is_told(tmp_path: Path, name: str) -> None:
     assert "is a link, which is not followed" in text
 
 
-def test_a_link_to_a_run_inside_the_root_counts_it_once_and_is_told(tmp_path: Path) -> None:
+def test_a_link_to_what_is_read_anyway_counts_nothing_twice_and_other_links_are_told(tmp_path: Path) -> None:
     mark(tmp_path / "jobs" / "a", "results.json")
     (tmp_path / "jobs" / "latest").mkdir()
     (tmp_path / "jobs" / "latest" / "results.json").symlink_to("../a/results.json")
-    assert ids(tmp_path / "jobs") == ["jobs/a"]
+    assert (ids(tmp_path / "jobs"), problems(tmp_path / "jobs")) == (["jobs/a"], [])
+    (tmp_path / "jobs" / "other.txt").write_text("[]")
+    (tmp_path / "jobs" / "latest" / "results.jsonl").symlink_to("../other.txt")
     ((path, text),) = problems(tmp_path / "jobs")
-    assert (path, "is a link, which is not followed" in text) == ("latest/results.json", True)
+    assert (path, "is a link, which is not followed" in text) == ("latest/results.jsonl", True)
 
 
 def test_a_linked_folder_outside_the_root_is_told_unless_a_root_covers_it(tmp_path: Path) -> None:
