@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: setup setup-dev demo test test-trainers lint ui bench clean
+.PHONY: setup setup-dev demo test test-trainers lint ui bench harden proof clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.runtime
@@ -56,6 +56,12 @@ test-trainers: $(TRAINERS)/.ready $(BENCHFLOW)/.ready
 
 bench: setup-dev
 	$(BIN)/python -m benchmarks
+
+harden: setup-dev
+	$(BIN)/python -m tests.harden
+
+proof: setup-dev
+	$(BIN)/python -m tests.proof
 
 clean:
 	rm -rf $(VENV) $(TRAINERS) $(BENCHFLOW) .flywheel build dist

@@ -15,6 +15,12 @@ from hypothesis import settings as hypothesis_settings
 hypothesis_settings.register_profile(
     "flywheel", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
+hypothesis_settings.register_profile(
+    "harden",
+    parent=hypothesis_settings.get_profile("flywheel"),
+    derandomize=False,
+    max_examples=int(os.environ.get("HARDEN_EXAMPLES", "1000")),
+)
 hypothesis_settings.load_profile("flywheel")
 
 

@@ -1,0 +1,42 @@
+"""The hostile run itself: it finds what is broken, repeats itself, and a few of its rounds are sound."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.harden import readers
+from tests.harden.mutations import damage_tree, damaged_bytes
+from trace_flywheel.sample.write import write_sample
+from trace_flywheel.sources import registry
+from trace_flywheel.sources.eval_run import EvalRunReader
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_round_is_sound(seed: int, tmp_path: Path) -> None:
+    assert list(readers.round_of(seed, tmp_path / "work")) == []
+
+
+def test_a_reader_that_breaks_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(EvalRunReader):
+        def read(self, run, unit, options):  # type: ignore[no-untyped-def]
+            raise KeyError("unforeseen")
+
+    monkeypatch.setattr(registry, "READERS", (Broken(), *registry.READERS))
+    faults = list(readers.round_of(0, tmp_path / "work"))
+    assert any("unforeseen: KeyError" in fault for fault in faults)
+
+
+def test_a_validator_that_disagrees_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "secrets", lambda: {"role": "user"})
+    assert any("planted role in the rows" in f for seed in range(3) for f in readers.round_of(seed, tmp_path / "w"))
+
+
+def test_a_seed_repeats_its_damage(tmp_path: Path) -> None:
+    data = bytes(range(256)) * 3
+    assert damaged_bytes(data, random.Random(5)) == damaged_bytes(data, random.Random(5))
+    told = []
+    for name in ("a", "b"):
+        write_sample(tmp_path / name)
+        told.append(damage_tree(tmp_path / name, random.Random(9)))
+    assert told[0] == told[1]
