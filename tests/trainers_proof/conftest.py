@@ -1,7 +1,7 @@
 """Rows for the trainers' own loaders: the sample's jobs and real ones through `convert`, `refresh` and `export`.
 
-The loaders run in an environment of their own (`make test-trainers`); elsewhere these tests skip. No model hub is asked:
-the tokenizer is a byte-level alphabet, one token a byte, with a chat template that TRL ships.
+The loaders run in an environment of their own (`make test-trainers`); elsewhere these tests skip. No model hub is
+asked: the tokenizer is a byte-level alphabet, one token a byte, with a chat template that TRL ships.
 """
 
 import importlib
@@ -71,7 +71,9 @@ def jobs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         write_sample(folder)
         return folder
     unpack = request.getfixturevalue("corpus")
-    return [unpack(source) for source in REAL][0].parent
+    # all are needed, beside each other
+    folders = [unpack(source) for source in REAL]
+    return folders[0].parent
 
 
 @pytest.fixture(scope="session")

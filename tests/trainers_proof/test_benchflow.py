@@ -1,4 +1,4 @@
-"""prime-sft and trl-sft through `bench train validate`, where BENCH names the command (`make test-trainers` sets it)."""
+"""prime-sft and trl-sft through `bench train validate`, where BENCH names the command (`make test-trainers` does)."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""openenv-episodes through OpenEnv's collector: its serializer finds every episode, resumes, and appends behind ours."""
+"""openenv-episodes through OpenEnv's collector: its serializer finds all episodes, resumes, and appends behind ours."""
 
 import json
 

@@ -5,6 +5,7 @@ this test is such. Templates of the Qwen family put results that follow each oth
 every row with parallel calls there unless `ignore_input_ids_mismatch` is set.
 """
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def test_qwen_passes_where_no_results_follow_each_other(converted, tokenizer) ->
     rows = read(converted("verl-sft"), tokenizer("qwen2_5"), SOME)
     for position, messages in enumerate(rows.messages):
         roles = [m["role"] for m in messages]
-        if any(pair == ("tool", "tool") for pair in zip(roles, roles[1:], strict=False)):
+        if any(pair == ("tool", "tool") for pair in itertools.pairwise(roles)):
             with pytest.raises(AssertionError, match="apply_chat_template to each turn"):
                 rows[position]
         else:
