@@ -1,5 +1,6 @@
 """Results in the order of tasks, and a task that fails or kills its process costs only itself."""
 
+import multiprocessing
 import os
 
 import pytest
@@ -46,3 +47,18 @@ def test_a_task_alone_cannot_take_its_caller_with_it() -> None:
 def test_workers_are_what_was_asked_for(asked: int) -> None:
     assert worker_count(asked) == asked
     assert worker_count(0) >= 1
+
+
+def in_a_process_without_children(answer: "multiprocessing.Queue[object]") -> None:
+    answer.put((worker_count(4), list(run_tasks(ten_times, None, [1, 4], worker_count(4), patience=0.0))))
+    answer.put(run_alone(ten_times, None, 5))
+
+
+def test_a_process_that_may_have_no_children_does_the_work_itself() -> None:
+    context = multiprocessing.get_context("spawn")
+    answer = context.Queue()
+    worker = context.Process(target=in_a_process_without_children, args=(answer,), daemon=True)
+    worker.start()
+    assert answer.get(timeout=120) == (1, [10, 40])
+    assert answer.get(timeout=120) == 50
+    worker.join()

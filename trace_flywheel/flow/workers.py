@@ -39,10 +39,17 @@ class Crash(msgspec.Struct, frozen=True):
 
 
 def worker_count(asked: int) -> int:
-    """Processes for `asked`; 0 means one per core that this process may use."""
+    """Processes for `asked`; 0 means one per core that this process may use. 1 where it may start none."""
+    if _is_daemonic():
+        return 1
     if asked:
         return asked
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _is_daemonic() -> bool:
+    """Whether this process may have no children: Celery's forked workers are such."""
+    return multiprocessing.current_process().daemon
 
 
 def run_tasks(
@@ -93,7 +100,9 @@ def _in_processes(
 
 
 def run_alone(function: Callable[[Shared, Task], Result], shared: Shared, task: Task) -> Result | Crash:
-    """One task in a process of its own."""
+    """One task in a process of its own, where this one may start any."""
+    if _is_daemonic():
+        return _guarded(function, shared, task)
     with _pool(function, shared, 1) as pool:
         try:
             result: Result | Crash = pool.submit(_in_worker, task).result()
