@@ -5,6 +5,7 @@ import inspect
 import pytest
 
 from tests.flow.token_jobs import token_trial
+from tests.sources.benchflow_jobs import chat, trial
 from trace_flywheel import api
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.rollout import Rollout
@@ -26,6 +27,18 @@ def test_rollouts_come_in_path_order_and_redacted(job):
     assert first.messages[-1].content == "The key is [REDACTED:github_token:1]."
     assert first.exchanges == ()
     assert len(next(api.load_rollouts(job, exchanges=True)).exchanges) == 3
+
+
+def test_an_exchange_has_its_own_usage(tmp_path):
+    usages = [{"prompt_tokens": 10, "completion_tokens": 3}, {"prompt_tokens": 20, "completion_tokens": 4}]
+    user, said = {"role": "user", "content": "go"}, {"role": "assistant", "content": "one"}
+    calls = [chat("one", [user]), chat("two", [user, said, user])]
+    for call, usage in zip(calls, usages, strict=True):
+        call["response"]["body"]["usage"] = usage
+    trial(tmp_path / "job", "t__1", calls, result={"agent_result": {"total_tokens": 37}})
+    (rollout,) = api.load_rollouts(tmp_path / "job", exchanges=True)
+    assert [exchange.usage for exchange in rollout.exchanges] == usages
+    assert rollout.token_usage == {"total_tokens": 37}
 
 
 def test_or_as_they_are(job):

@@ -51,6 +51,14 @@ def test_coverage_says_what_redaction_took(job, capsys):
     assert report["per_rollout"][1]["unavailable"] == {"completion_token_ids:redacted": 1, "logprobs:redacted": 1}
 
 
+def test_a_trial_without_a_readable_result_has_no_coverage(job, capsys):
+    (job / "t__1" / "result.json").write_text("{")
+    assert main(["token-coverage", str(job), "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)["per_rollout"]
+    assert (told["training_grade"], told["status"]) == (False, "unreadable_capture")
+    assert told["reason"].startswith("result.json: ")
+
+
 def test_coverage_of_nothing(tmp_path, capsys):
     assert main(["token-coverage", str(tmp_path / "none")]) == 2
     assert "no such path" in capsys.readouterr().err

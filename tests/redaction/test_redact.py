@@ -128,6 +128,21 @@ def test_what_only_looks_like_a_secret_stays(code: str) -> None:
     assert redacted(user(code), pii="all").messages[0].content == code
 
 
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "AKIA" + "IOSFODNN7EXAMPLE",
+        "sk-ant-api03-" + "AbCdEfGhIjKlMnOpQrStUvWx",
+        "hf_" + "abcdefghijklmnopqrstuvwxyz",
+        "dtn_" + "0123456789abcdef0123",
+        '{"password": "hunter2"}',
+        "https://bob:pw@example.com",
+    ],
+)
+def test_what_documentation_shows_in_place_of_a_secret_stays(shown: str) -> None:
+    assert redacted(user(f"value: {shown}")).messages[0].content == f"value: {shown}"
+
+
 def test_a_strong_value_goes_everywhere_and_encoded_too() -> None:
     password = "Zx9/k+Q2w=Vb7"
     result = redacted(user(f"DB_PASSWORD={password}"), user(f"tried {password}, Zx9%2Fk%2BQ2w%3DVb7"))
