@@ -1,8 +1,8 @@
 """A published folder loads with `datasets.load_dataset`, in every layout, and gives the rows that were written.
 
 Two differences belong to tables and to the library, and no value is lost by them in the files: a column that a row
-leaves out is None, and numbers have ten decimals, because rows with tool schemas of mixed types go through a JSON
-writer that stops there.
+leaves out is None, and numbers have ten decimals, because columns of JSON values go through a JSON writer that stops
+there.
 """
 
 import json
@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from trace_flywheel.cli.main import main
+from trace_flywheel.lake.front_matter import front_matter
 from trace_flywheel.sample.write import write_sample
+from trace_flywheel.trainers.columns import column_types
 
 LOAD = """
 import json, sys
@@ -37,6 +39,22 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [latest.parent / latest.read_text().strip() for latest in sorted(folder.glob("home/datasets/*/latest"))]
 
 
+LINES = """
+import json, sys
+from datasets import load_dataset
+rows = load_dataset(sys.argv[2], cache_dir=sys.argv[1])["train"]
+json.dump([rows.column_names, rows[0], rows[len(rows) - 1]], sys.stdout)
+"""
+
+
+def run(script: str, tmp_path: Path, *paths: Path) -> Any:
+    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "HOME": str(tmp_path), "PATH": ""}
+    command = [sys.executable, "-c", script, str(tmp_path / "cache"), *map(str, paths)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
 def written(version: Path, layout: str) -> list[dict[str, Any]]:
     folder = version if layout == "default" else version / "layouts" / layout
     shards = sorted(folder.glob("data-*.jsonl"))
@@ -52,11 +70,7 @@ def rounded(value: Any) -> Any:
 
 
 def test_every_layout_of_every_dataset_loads_as_it_was_written(versions: list[Path], tmp_path: Path) -> None:
-    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "HOME": str(tmp_path), "PATH": ""}
-    command = [sys.executable, "-c", LOAD, str(tmp_path / "cache"), *map(str, versions)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    loaded: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)
+    loaded: dict[str, list[dict[str, Any]]] = run(LOAD, tmp_path, *versions)
     by_name = {version.parent.name: version for version in versions}
     assert {"sft_dataset", "dpo_dataset", "rl_dataset", "balanced_mix"} <= set(by_name)
     assert {"sft_dataset/default", "sft_dataset/trl-sft", "dpo_dataset/trl-dpo", "rl_dataset/default"} <= set(loaded)
@@ -66,3 +80,39 @@ def test_every_layout_of_every_dataset_loads_as_it_was_written(versions: list[Pa
         columns = {column for row in expected for column in row}
         assert rounded(rows) == rounded([dict.fromkeys(columns) | row for row in expected]), address
         assert rows, address
+
+
+def test_a_column_that_is_null_for_ten_megabytes_and_then_is_not_loads(tmp_path: Path) -> None:
+    """The library guesses types from the first ten megabytes; the card names them."""
+    said = {"role": "user", "content": "x" * 1_000_000}
+    call = {"id": "1", "type": "function", "function": {"name": "bash", "arguments": {"command": "ls"}}}
+    early = {"row_id": "a", "messages": [said], "tools": [], "reward": None, "group": None}
+    late = {"row_id": "b", "messages": [said, {"role": "assistant", "content": None, "tool_calls": [call]}]}
+    late |= {"tools": [{"type": "function"}], "reward": 1, "group": {"mean": 0.5}}
+    rows = [*[early] * 12, late]
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set/data-00000.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = [{"path": "data-00000.jsonl"}]
+    manifest = {"dataset": "d", "rows": 13, "files": files, "columns": {"messages": column_types("messages", early)}}
+    (tmp_path / "set/README.md").write_text("\n".join(front_matter(manifest)))
+    names, first, last = run(LINES, tmp_path, tmp_path / "set")
+    assert (names, first, last) == (sorted(early), early, {**late, "reward": 1.0})
+
+
+@pytest.mark.parametrize("layout", ["skyrl-sft", "verl-sft", "openai-ft"])
+def test_an_export_loads_whatever_its_container(versions: list[Path], layout: str, tmp_path: Path) -> None:
+    home = versions[0].parents[2]
+    assert main(["export", "sft_dataset", "--format", layout, "--out", str(tmp_path / "out"), "--home", str(home)]) == 0
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    names, first, _ = run(LINES, tmp_path, tmp_path / "out")
+    assert set(manifest["columns"][layout]) <= set(names)
+    assert first["messages"][0]["role"] in {"system", "user"}
+
+
+def test_an_export_that_is_a_folder_loads(versions: list[Path], tmp_path: Path) -> None:
+    home, out = versions[0].parents[2], tmp_path / "out"
+    assert main(["export", "rl_dataset", "--format", "openenv-episodes", "--out", str(out), "--home", str(home)]) == 0
+    lines = (out / "episodes/results.jsonl").read_text().splitlines()
+    names, first, _ = run(LINES, tmp_path, out)
+    assert names == sorted(json.loads(lines[0]))
+    assert rounded(first) == rounded(json.loads(lines[0]))

@@ -150,6 +150,22 @@ def test_the_card_loads_with_datasets_and_says_what_is_required(tmp_path: Path) 
     assert str(tmp_path) not in text
 
 
+def test_the_card_names_the_types_of_columns_by_configuration(tmp_path: Path) -> None:
+    columns = {"messages": {"group": "json", "messages": "list: json"}, "prime-sft": {"reward": "float64"}}
+    text = card({**publish(tmp_path, ["a"]).manifest, "columns": columns})
+    assert text.partition("\n---\n")[0].partition("dataset_info:\n")[2] == (
+        '- config_name: default\n  features:\n  - name: "group"\n    dtype: json\n'
+        '  - name: "messages"\n    list: json\n'
+        '- config_name: prime-sft\n  features:\n  - name: "reward"\n    dtype: float64'
+    )
+
+
+def test_an_exported_table_or_folder_is_what_its_card_points_to(tmp_path: Path) -> None:
+    manifest = publish(tmp_path, ["a"]).manifest
+    for path, named in (("data-00000.parquet", "data-*.parquet"), ("episodes/results.jsonl", "episodes/results.jsonl")):
+        assert f'  data_files: "{named}"\n' in card({**manifest, "files": [{"path": path}]})
+
+
 def test_the_card_shows_the_mix_and_the_first_thresholds(tmp_path: Path) -> None:
     manifest = publish(tmp_path, ["a"]).manifest
     mix = {"share": {"single": 0.3}, "supply": {"single": 4, "other": 1}, "kept": {"single": 3, "other": 1}}

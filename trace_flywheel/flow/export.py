@@ -25,6 +25,7 @@ from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.message import Message, Tool, ToolCall
 from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, Provenance, RlRow, SftRow, Split
 from trace_flywheel.redaction.redact import Redactor
+from trace_flywheel.trainers.columns import column_types
 from trace_flywheel.trainers.layout import Layout
 from trace_flywheel.trainers.registry import layouts
 
@@ -58,6 +59,7 @@ def export(version: Version, format: str, out: Path, redactor: Redactor, split: 
         rows = 0
         data = folder / DATA[one.CONTAINER]
         seen: set[bytes] = set()
+        columns: set[str] = set()
         with opened(one, data) as stream:
             for position, row in enumerate(rows_of_version(version)):
                 if row.provenance.split != split:
@@ -75,12 +77,14 @@ def export(version: Version, format: str, out: Path, redactor: Redactor, split: 
                     seen |= {line} if one.DISTINCT else set()
                     rows += 1
                     stream.write(line + b"\n")
+                columns.update(*made)
         of_kept = pq.read_table(version.path / "provenance.parquet").take(pa.array(kept, pa.int64()))
         write_table(folder / "provenance.parquet", of_kept)
         data = rows_file(one, data)
         file = {"path": data.relative_to(folder).as_posix(), "rows": rows, "bytes": data.stat().st_size}
         own = {"rows": len(kept), "splits": {split: len(kept)}}
         manifest = {**version.manifest, **own, "layout": format, "files": [file], "refused": len(refused)}
+        manifest["columns"] = {format: column_types(format, columns)}
         for name, text in (
             ("manifest.json", orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()),
             ("README.md", card(manifest)),

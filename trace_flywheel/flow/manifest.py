@@ -36,7 +36,7 @@ def manifest_of(
     facts: dict[str, Any],
     warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The manifest beside rows, counts and files: inputs with digests, code, graders, facts and warnings."""
+    """The manifest beside rows, counts and files: inputs with digests, code, graders, facts, warnings and columns."""
     return {
         "kind": kind,
         "code": {"version": _code_version(), "datasets": code, "ruleset": policy_of(settings).digest()},
@@ -49,6 +49,7 @@ def manifest_of(
         "graders": {name: sorted(found) for name, found in sorted(done.graders.items())},
         "facts": {**facts, "goldens": len(inputs.goldens)},
         "warnings": list(warnings),
+        "columns": done.columns,
     }
 
 

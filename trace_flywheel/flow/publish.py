@@ -20,6 +20,7 @@ from trace_flywheel.records.message import Message
 from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, Provenance, SftRow
 from trace_flywheel.redaction.redact import Redactor
 from trace_flywheel.settings import Settings
+from trace_flywheel.trainers.columns import column_types
 from trace_flywheel.trainers.layout import Kind, Layout
 from trace_flywheel.trainers.registry import layout
 
@@ -42,6 +43,8 @@ class Finisher:
         self._layouts, self._redactor, self._holdout = layouts, redactor, holdout
         self.left_out: dict[str, list[str]] = {}
         """By layout the rows that would be larger than `MAX_LAYOUT_BYTES` in it; the canonical data hold them."""
+        self.columns: dict[str, set[str]] = {one.NAME: set() for one in layouts}
+        """By layout the columns that some row has."""
 
     def lines(self, row: Row) -> dict[str, list[bytes]] | Drop:
         made: dict[str, list[bytes]] = {}
@@ -60,6 +63,7 @@ class Finisher:
                 if found := self._redactor.scan(w):
                     return _refused(row, "finding_after_layout", {"layout": one.NAME, "rules": found})
                 lines.append(line)
+                self.columns[one.NAME].update(w)
             made[one.NAME] = lines
         for messages in _conversations(row):
             if hit := self._holdout.hits(messages):
@@ -80,6 +84,8 @@ class Published(msgspec.Struct):
     """Those with a placeholder that are not learned."""
     left_out: dict[str, list[str]] = {}
     """By layout the ids of rows that are too large in it."""
+    columns: dict[str, dict[str, str]] = {}
+    """By layout the types of its columns."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -117,6 +123,7 @@ def write_rows(
             masked = sum(m.train_on is False and has_placeholder(m) for m in answers)
             done.turns_masked += masked
             done.turns += masked + sum(m.train_on is not False for m in answers)
+    done.columns = {name: column_types(name, names) for name, names in sorted(finisher.columns.items())}
     return done
 
 

@@ -100,6 +100,7 @@ def excised(lake: Lake, settings: Settings, inputs: SideInputs, entry: Withdrawa
                 **about,
                 "inputs": inputs_then,
                 "graders": graders,
+                "columns": done.columns,
                 "facts": {**version.manifest["facts"], **facts},
             }
             hashed = version.manifest["settings"]

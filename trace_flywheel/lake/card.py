@@ -1,15 +1,14 @@
 """The dataset card: a README that says where rows come from, what was left out and why, made from the manifest alone.
 
 It holds no clock and no path of this machine, so the same version has the same card. A required field that cannot be
-known here says `not-applicable` and why; nothing is invented. The YAML front matter lets `datasets.load_dataset` take
-the folder, one configuration a layout.
+known here says `not-applicable` and why; nothing is invented.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trace_flywheel.lake.shards import SPLITS, shard_stem
+from trace_flywheel.lake.front_matter import front_matter, quoted
 
 UNKNOWN = {
     "template": "not-applicable: rows are message lists; the chat template is chosen by the trainer",
@@ -29,31 +28,7 @@ KINDS = {
 
 def card(manifest: Mapping[str, Any]) -> str:
     """The README of a version, from its manifest."""
-    return "\n".join((*_front_matter(manifest), *_head(manifest), *_funnel(manifest), *_fields(manifest)))
-
-
-def _front_matter(manifest: Mapping[str, Any]) -> Iterator[str]:
-    yield from ("---", f"pretty_name: {_yaml(manifest['dataset'])}", f"size_categories: [{_size(manifest['rows'])}]")
-    yield from ("tags: [agent-trajectories, trace-flywheel]", "configs:")
-    for folder in _layout_folders(manifest):
-        name = folder.removeprefix("layouts/").rstrip("/") or "default"
-        yield from (f"- config_name: {name}", *_data_files(manifest, folder))
-        if name == "default":
-            yield "  default: true"
-    yield from ("---", "")
-
-
-def _data_files(manifest: Mapping[str, Any], folder: str) -> Iterator[str]:
-    """All files of a folder, or the files of each split."""
-    stems = {split: f"{folder}{shard_stem(split)}" for split in SPLITS}
-    paths = [file["path"] for file in manifest["files"]]
-    there = [s for s, stem in stems.items() if any(p.startswith(stem) and p[len(stem)].isdigit() for p in paths)]
-    if there == ["train"]:
-        yield f"  data_files: {_yaml(f'{folder}data-*.jsonl')}"
-        return
-    yield "  data_files:"
-    for split in there:
-        yield from (f"  - split: {split}", f"    path: {_yaml(f'{stems[split]}[0-9]*.jsonl')}")
+    return "\n".join((*front_matter(manifest), *_head(manifest), *_funnel(manifest), *_fields(manifest)))
 
 
 def _head(manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -150,7 +125,7 @@ def _conversion(manifest: Mapping[str, Any]) -> Iterator[str]:
         yield "  preference_pairs:"
         yield f"    built: {facts.get('pairs_built', manifest['rows'])}"
         yield f"    kept_after_delta_filter: {manifest['rows']}"
-        yield f"    rejected_selection: {_yaml(manifest['settings']['pairs']['rule'])}"
+        yield f"    rejected_selection: {quoted(manifest['settings']['pairs']['rule'])}"
     if manifest["kind"] == "sft":
         kinds = facts.get("kinds", {})
         yield "  sft_rows:"
@@ -169,19 +144,3 @@ def _conversion(manifest: Mapping[str, Any]) -> Iterator[str]:
     yield f"    dedup_against: {json.dumps(facts.get('corpora', []))}"
     yield "    pii_scan: pass"
     yield f"    rows_dropped_by_pii_scan: {scan}"
-
-
-def _layout_folders(manifest: Mapping[str, Any]) -> list[str]:
-    return sorted({f["path"].rpartition("data-")[0] for f in manifest["files"]})
-
-
-def _size(rows: int) -> str:
-    for limit, name in ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M")):
-        if rows < limit:
-            return name
-    return "n>1M"
-
-
-def _yaml(text: str) -> str:
-    """A YAML scalar: JSON strings are YAML."""
-    return json.dumps(text, ensure_ascii=False)
