@@ -22,11 +22,14 @@ def purge(
     if (trace is None) == (value_from is None) or (run is not None and trace is None):
         raise typer.BadParameter("give --trace (with --run where it stands in several) or --value-from")
     from trace_flywheel.flow.home import lake_of, remote_of, shared
+    from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.flow.purge import find_trace, find_value, value_of
     from trace_flywheel.flow.purge import purge as erase
     from trace_flywheel.flow.watch import side_inputs_now
+    from trace_flywheel.redaction.redact import redactor
 
     settings = settings_of(home, config)
+    reason = redactor(policy_of(settings)).mask(reason)
     with shared(settings):
         if (remote := remote_of(settings)) is not None:
             remote.fetch_versions()

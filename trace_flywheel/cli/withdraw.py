@@ -30,16 +30,19 @@ def withdraw(
     if undo and mode == "excise":
         raise typer.BadParameter("--undo lets rows in again at the next refresh; it takes no --mode excise")
     from trace_flywheel.flow.home import bring_up_to_date, lake_of, shared
+    from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.flow.watch import side_inputs_now
     from trace_flywheel.flow.withdraw import difference, excised
     from trace_flywheel.lake.lock import writing
     from trace_flywheel.lake.store import LakeError
     from trace_flywheel.lake.withdrawn import in_force, note
     from trace_flywheel.records.grading import Withdrawal
+    from trace_flywheel.redaction.redact import redactor
 
+    settings = settings_of(home, config)
+    reason = redactor(policy_of(settings)).mask(reason)
     name, _, version = (grader or "").partition("@")
     entry = Withdrawal(reason, mode, name or None, version or None, run, trace)
-    settings = settings_of(home, config)
     bring_up_to_date(settings)
     lake, inputs = lake_of(settings), side_inputs_now(settings)
     before = in_force(lake)

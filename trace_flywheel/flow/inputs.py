@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from trace_flywheel.curation.holdout import fingerprint
+from trace_flywheel.flow.golden_text import redacted_golden
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.lake.goldens import KnownFile
 from trace_flywheel.records.canonical import content_id
@@ -19,7 +20,7 @@ from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import CorrectionEntry, Golden
 from trace_flywheel.records.grading import JudgeEntry, VerdictEntry
-from trace_flywheel.redaction.redact import NumberFindingError, Redactor, SecretLeftError, redactor
+from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources.corrections import read_corrections
 from trace_flywheel.sources.goldens import goldens_above, read_goldens
@@ -104,7 +105,7 @@ def side_inputs(runs: Sequence[Run], settings: Settings, before: Mapping[str, Kn
         goldens = _good(Golden, read_goldens(path), faults)
         unread += [f"{path}{_place(fault)}" for fault in faults[first:]]
         if path.is_file():
-            known[str(path)] = KnownFile(fingerprint(path), tuple(_redacted(golden, rules) for golden in goldens))
+            known[str(path)] = KnownFile(fingerprint(path), tuple(redacted_golden(golden, rules) for golden in goldens))
     corrections = _good(CorrectionEntry, (e for p in settings.corrections for e in read_corrections(p)), faults)
     spellings = settings.grading.verdict_map
     verdicts = _good(VerdictEntry, (e for p in settings.grading.verdicts for e in read_verdicts(p, spellings)), faults)
@@ -155,14 +156,6 @@ def golden_paths(runs: Sequence[Run], settings: Settings, before: Mapping[str, K
     found = {*settings.goldens.paths, *above, *map(Path, before or ())}
     forgotten = {path.absolute() for path in settings.goldens.forget}
     return sorted({path.absolute() for path in found} - forgotten)
-
-
-def _redacted(golden: Golden, redactor: Redactor) -> Golden:
-    try:
-        statement, answer = (redactor.redact_value(text)[0] for text in (golden.statement, golden.answer))
-    except (NumberFindingError, SecretLeftError):  # no rollout with this text comes through either
-        return golden
-    return msgspec.structs.replace(golden, statement=statement, answer=answer)
 
 
 def _good(kind: type[Entry], items: Iterable[Entry | Drop], faults: list[Drop]) -> tuple[Entry, ...]:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import orjson
@@ -32,8 +32,10 @@ from trace_flywheel.redaction.policy import Allowed, Policy, Sighting, fingerpri
 from trace_flywheel.redaction.scanner import Finding, Scanner, resolve
 from trace_flywheel.redaction.second_gate import found_by_kingfisher
 from trace_flywheel.redaction.spread import forms, places, strong
+from trace_flywheel.redaction.strings import strings_of, with_strings
 from trace_flywheel.redaction.tokens import without_tokens
 
+Record = TypeVar("Record")
 DATA_URI = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,[A-Za-z0-9+/=_-]*")
 """An image or a file in a content part: what looks like a secret in it is chance."""
 ROUNDS = 4
@@ -156,6 +158,13 @@ class Redactor:
         names = {text for text, _ in names_of(record)}
         masks = {text: _masked(text, findings) for text, findings in self._in_names(sorted(names))}
         return with_names(record, masks) if masks else record
+
+    def masked_record(self, record: Record) -> Record:
+        """A record for other programs with secrets masked in its strings; the same object where there are none."""
+        names = sorted(set(strings_of(record)))
+        masks = {text: _masked(text, findings) for text, findings in self._in_names(names)}
+        masked: Record = with_strings(record, masks) if masks else record
+        return masked
 
     def safe(self, drop: Drop) -> Drop:
         """A drop that may be stored, published and logged: names masked, evidence redacted."""

@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-import msgspec
-
 from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.flow.golden_text import redacted_golden
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import Golden
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.redaction.policy import Policy
-from trace_flywheel.redaction.redact import NumberFindingError, SecretLeftError, redactor
+from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.goldens import read_goldens
 
 
@@ -30,17 +29,8 @@ def goldens_for(paths: Sequence[Path], pii: Policy | str | None) -> tuple[Golden
             if isinstance(item, Drop):
                 line = f":{item.evidence['line']}" if "line" in item.evidence else ""
                 raise FlywheelError(f"{path}{line}: goldens cannot be read: {item.reason}; mend or remove the line")
-            goldens.append(item if pii is None else _redacted(item, pii))
+            goldens.append(item if pii is None else redacted_golden(item, redactor(pii)))
     return tuple(goldens)
-
-
-def _redacted(golden: Golden, pii: Policy | str) -> Golden:
-    redact = redactor(pii).redact_value
-    try:
-        statement, answer = redact(golden.statement)[0], redact(golden.answer)[0]
-    except (NumberFindingError, SecretLeftError):  # no rollout with this text comes through either
-        return golden
-    return msgspec.structs.replace(golden, statement=statement, answer=answer)
 
 
 @lru_cache(maxsize=1)

@@ -51,9 +51,10 @@ class Stream:
     """Iterate once for the records; `exit_code` is known when the iterator is done."""
 
     def __init__(self, request: Request, warn: Warn = lambda text: None) -> None:
-        self.request, self.warn = request, warn
+        self.request = request
         self.exit_code = FINISHED
         self._redactor = redactor(request.pii)
+        self.warn: Warn = lambda text: warn(self._redactor.mask(text))
         self._groups = None
         if request.group_size is not None:
             # groups come with pandas, which a plain stream does without
@@ -64,6 +65,9 @@ class Stream:
         self._told: set[tuple[str, tuple[int, int, int]]] = set()
 
     def __iter__(self) -> Iterator[RolloutRecord]:
+        yield from map(self._redactor.masked_record, self._records())
+
+    def _records(self) -> Iterator[RolloutRecord]:
         started = time.monotonic()
         last: State | None = None
         cursor: Cursor | None = None

@@ -22,7 +22,7 @@ def token_coverage(path: Path, redactor: Redactor, options: ReadOptions) -> Cove
         raise FileNotFoundError(path)
     root = path.resolve()
     found = sorted({file.parent for file in root.rglob(folders.RESULT)})
-    told = [_told(root, trial, redactor, options) for trial in found]
+    told = [redactor.masked_record(_told(root, trial, redactor, options)) for trial in found]
     return CoverageReport(len(told), sum(bool(one["training_grade"]) for one in told), told)
 
 
