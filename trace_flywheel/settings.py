@@ -95,6 +95,8 @@ class Pairs(Section):
     """Pairs kept by delta over the whole candidate set."""
     delta_source: Literal["judge", "reward"] = "judge"
     """What a pair's delta is the difference of: judge scores where both members have one, else rewards; or rewards."""
+    errored_rejected: bool = False
+    """Take failing rollouts that ended in an error or were cut off as the rejected member too."""
 
 
 class Dedup(Section):
@@ -181,7 +183,8 @@ class Automation(Section):
 
 
 class Recipe(Section):
-    """One more dataset family `NAME_sft`, `NAME_dpo`, `NAME_mix` from the same index. Absent fields follow the tree."""
+    """One more family of datasets from the same index: `NAME_sft`, `NAME_dpo`, `NAME_kto`, `NAME_rl`, `NAME_prompts`
+    and `NAME_mix`. Absent fields follow the tree."""
 
     sources: tuple[str, ...] = ()
     """Source formats that take part; empty means all. So for the next three."""
@@ -234,7 +237,7 @@ class Settings(BaseSettings):
     lake: Lake = Lake()
     automation: Automation = Automation()
     datasets: dict[str, Recipe] = Field(default_factory=dict)
-    """More datasets from the same index: `[datasets.NAME]` gives `NAME_sft`, `NAME_dpo` and `NAME_mix`."""
+    """More datasets from the same index: `[datasets.NAME]` gives `NAME_sft`, `NAME_dpo` and the other kinds."""
     seed: int = 42
     """Breaks ties and orders the mix, together with content hashes."""
 

@@ -271,6 +271,58 @@ def test_the_top_by_delta_goes_round_the_tasks():
     assert {(e["rank"], e["keep"]) for e in below} == {(3, 2), (4, 2), (5, 2), (6, 2)}
 
 
+def test_a_pass_that_its_own_error_ended_is_not_chosen():
+    """Its verifier was content, but where it stops is no answer to learn."""
+    rows = group([0.9, 0.8], [0.1, 0.2])
+    rows[0] |= {"error_category": "timeout", "error_by": "agent"}
+    frame, answer = build(*rows)
+    assert pairs_of(frame, answer) == [("p1", "f0")]
+    assert answer.table["mu"].iat[0] == pytest.approx(0.5)  # it counts all the same
+    assert fates(frame, answer.drops)["p0"] == "pairs/not_selected_for_pair"
+    alone = group([0.9], [0.1, 0.2, 0.3])
+    alone[0] |= {"error_category": "timeout", "error_by": "agent"}
+    frame, answer = build(*alone)
+    assert set(fates(frame, answer.drops).values()) == {"pairs/no_contrast"}
+    assert json.loads(answer.drops["evidence"].iat[0])["errored_or_truncated"] == 1
+
+
+@pytest.mark.parametrize("ending", [{"error_category": "timeout", "error_by": "agent"}, {"is_truncated": True}])
+def test_a_failure_that_broke_off_is_rejected_where_set(ending):
+    rows = group([0.9, 0.8, 0.7], [0.1])
+    rows[-1] |= ending
+    assert reasons(*rows) == ({"pairs/no_contrast"}, [])
+    assert reasons(*rows, pairs=Pairs(errored_rejected=True))[1] == [("p0", "f0")]
+
+
+def test_deltas_on_any_scale_stand_in_one_ranking():
+    """9 of 100 points is less than 0.3 of 1, and a judge's 0.4 of the 0.5 that it ever spans is more than both."""
+    rows = [
+        *group([59.0, 58.0], [50.0, 51.0], prefix="a", task_id="a", grader="points", reward_low=0, reward_high=100),
+        *group([0.6, 0.6], [0.3, 0.35], prefix="b", task_id="b", reward_low=0, reward_high=1),
+        *group([0.2, 0.2], [0.1, 0.1], prefix="c", task_id="c", judge="j", grader="other"),
+    ]
+    for row in rows:
+        if row["task_id"] == "c":
+            row["judge_score"] = 0.9 if row["verdict"] == "pass" else 0.5
+    rows.append({"trace_id": "z", "task_id": "z", "judge": "j", "judge_score": 0.4})
+    frame, answer = build(*rows, pairs=Pairs(keep=2))
+    told = answer.table[["task_id", "delta", "delta_source", "strength"]].to_dict("records")
+    assert [(r["task_id"], r["delta_source"], round(r["delta"], 6), r["strength"]) for r in told] == [
+        ("b", "reward", 0.3, 0.3),
+        ("c", "judge", 0.4, 0.8),
+    ]
+    assert fates(frame, answer.drops)["ap0"] == "pairs/below_delta"
+
+
+def test_a_grader_without_a_scale_spans_what_it_ever_gave():
+    rows = [
+        *group([9.0, 8.0], [7.0, 7.5], prefix="a", task_id="a"),
+        *group([3.0, 3.0], [0.0, 1.0], prefix="b", task_id="b"),
+    ]
+    _, answer = build(*rows)
+    assert answer.table["strength"].tolist() == [round(2 / 9, 12), round(3 / 9, 12)]
+
+
 def test_an_empty_frame_gives_no_pairs():
     frame = index_frame({"trace_id": "t"})[:0]
     answer = build_pairs(frame, everyone(frame), everyone(frame), [], [], Pairs(), 42)

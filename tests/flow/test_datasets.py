@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from tests.flow.conftest import Flow, group, sentence, trace, write_runs
 from trace_flywheel.curation.decisions import drops
 from trace_flywheel.flow import ingest
-from trace_flywheel.flow.datasets import sft_dataset
+from trace_flywheel.flow.datasets import make, sft_dataset
 from trace_flywheel.flow.funnel import Funnel
+from trace_flywheel.flow.names import KINDS, SUFFIX
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import find_version, lines, provenance
 from trace_flywheel.lake.store import LakeError
@@ -202,6 +203,32 @@ def test_a_recipe_filters_and_overrides(flow: MakeFlow) -> None:
     made = sft_dataset(one.curation(), "easy")
     assert (made.name, made.rows, made.ledger.entered) == ("easy_sft", 2, 2)
     assert not (made.path / "layouts").exists()
+
+
+def test_a_recipe_gives_every_kind_with_a_card_of_its_own(flow: MakeFlow) -> None:
+    recipe = {"easy": {"tasks": ["a"], "pairs": {"min_group": 2}, "layouts": ["kto"]}}
+    rows = [*group("a", (1.0, 0.9, 0.0), 1), *group("b", (1.0, 0.9, 0.1, 0.0), 9)]
+    one = flow({"r1": rows}, datasets=recipe)
+    one.run()
+    curation = one.curation()
+    found = {kind: make(curation, kind, "easy") for kind in KINDS}
+    names = {kind: made.name for kind, made in found.items()}
+    assert names == {
+        "sft": "easy_sft", "pair": "easy_dpo", "kto": "easy_kto", "rl": "easy_rl", "prompt": "easy_prompts",
+        "mix": "easy_mix",
+    }  # fmt: skip
+    assert {kind: made.rows for kind, made in found.items() if kind != "mix"} == {
+        "sft": 1, "pair": 1, "kto": 0, "rl": 3, "prompt": 1
+    }  # fmt: skip
+    assert {made.ledger.entered for made in found.values()} == {3}
+    for kind, made in found.items():
+        card = (made.path / "README.md").read_text()
+        assert card.startswith("---\n")
+        assert f"# easy_{SUFFIX[kind]}" in card
+        manifest = json.loads((made.path / "manifest.json").read_text())
+        assert manifest["settings"]["filters"]["tasks"] == ["a"]
+    assert (found["kto"].path / "layouts" / "kto").is_dir()
+    assert not (found["sft"].path / "layouts").exists()
 
 
 def test_text_that_left_the_lake_is_told_in_words(flow: MakeFlow) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from tests.flow.conftest import Flow, group, sentence, trace
+from trace_flywheel.cli.main import main
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import find_version, lines, provenance
 
@@ -157,3 +159,21 @@ def test_step_verdicts_mask_and_failing_traces_enter_by_them(flow: MakeFlow) -> 
     split = [json.loads(line) for line in lines(find_version(one.settings.home, "sft_dataset"), "trl-sft")]
     learned = {row["task_id"]: row["completion"][-1]["content"] for row in split}
     assert learned == {"masked": sentence(1), "failing": sentence(12)}
+
+
+def test_why_tells_the_earlier_grade_in_words(
+    flow: MakeFlow, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdicts = file_of(
+        tmp_path / "v.jsonl",
+        {"trace_id": "a-0", "verdict": "fail", "reward": 0.0, "grader": "ann"},
+        {"trace_id": "n", "verdict": "pass", "reward": 1.0, "grader": "ann"},
+    )
+    rows = [*group("a", (1.0, 0.9), 1), trace("n", "b", None, 9, "unsure")]
+    one = flow({"r1": rows}, grading={"verdicts": [verdicts]})
+    one.run()
+    for name, said in (("a-0", "pass, reward 1 by exact@1"), ("n", '"unsure" by exact@1')):
+        assert main(["why", name, "--home", str(one.settings.home)]) == 0
+        told = capsys.readouterr().out
+        assert f"superseded: {said}; v.jsonl:{1 + (name == 'n')} stands in its place" in told
+    assert "dropped: selection/not_passing" not in told

@@ -81,7 +81,7 @@ def test_a_value_is_erased_wherever_it_stands_and_never_shown(
     assert left(one, file.read_text().strip()) == []
     shown = capsys.readouterr()
     assert file.read_text().strip() not in shown.out + shown.err
-    assert shown.out.startswith("1 rollouts erased; ")
+    assert "\n1 rollouts erased; " in shown.out
 
 
 def test_a_version_without_a_row_of_it_stays_and_forgets_the_name(one: Flow) -> None:
@@ -111,3 +111,24 @@ def test_removing_versions_moves_latest_and_ends_with_none(one: Flow) -> None:
     version = find_version(one.settings.home, "kto_dataset")
     remove(version.path)
     assert "kto_dataset" not in names(one.settings.home)
+
+
+def test_the_rows_that_change_are_shown_first_and_a_dry_run_stops_there(
+    one: Flow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {name: find_version(one.settings.home, name).version for name in names(one.settings.home)}
+    (sft,) = [p for p in provenance(find_version(one.settings.home, "sft_dataset")) if p.task_id == "a"]
+    trace_id, run = sft.trace_ids[0], sft.run_id
+    capsys.readouterr()
+    assert purge(one, "--trace", trace_id, "--run", run, "--dry-run") == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("1 rollouts to erase\n")
+    assert f"sft_dataset: 1 rows go, 1 come\n  - {run}/{trace_id}\n  + {run}/" in shown
+    assert {name: find_version(one.settings.home, name).version for name in names(one.settings.home)} == before
+    assert not (one.lake.root / "purged.jsonl").exists()
+    assert purge(one, "--trace", trace_id, "--run", run) == 0
+    assert capsys.readouterr().out.startswith(shown)
+    now = {f"{p.run_id}/{p.trace_ids[0]}" for p in provenance(find_version(one.settings.home, "sft_dataset"))}
+    come = shown.partition("sft_dataset:")[2].partition("  + ")[2].splitlines()[0]
+    assert come in now
+    assert f"{run}/{trace_id}" not in now

@@ -14,18 +14,19 @@ INGEST = {
     "rollout_index": {"redacted_rollouts", "eval_goldens"},
 }
 TEXTS = {"rollout_index", "redacted_rollouts"}
+JUDGED = {"eval_goldens", "verdicts", "judge_scores"}
 OVER_ALL_RUNS = {
-    "grouped_advantages": {"rollout_index"},
-    "sft_dataset": {*TEXTS, "grouped_advantages", "training_corpus", "corrections", "eval_goldens"},
-    "dpo_dataset": {*TEXTS, "grouped_advantages", "eval_goldens"},
-    "rl_prompts": {*TEXTS, "grouped_advantages", "eval_goldens"},
-    "kto_dataset": {*TEXTS, "grouped_advantages", "eval_goldens"},
-    "rl_dataset": {*TEXTS, "grouped_advantages", "eval_goldens"},
+    "grouped_advantages": {"rollout_index", "verdicts"},
+    "sft_dataset": {*TEXTS, "grouped_advantages", "training_corpus", "corrections", *JUDGED},
+    "dpo_dataset": {*TEXTS, "grouped_advantages", *JUDGED},
+    "rl_prompts": {*TEXTS, "grouped_advantages", *JUDGED},
+    "kto_dataset": {*TEXTS, "grouped_advantages", *JUDGED},
+    "rl_dataset": {*TEXTS, "grouped_advantages", "eval_goldens", "verdicts"},
     "depth_classifier": set(),
     "redaction_report": {"redacted_rollouts"},
     "balanced_mix": {"sft_dataset", "depth_classifier"},
 }
-SOURCES = {"job_folders", "eval_goldens", "training_corpus", "corrections"}
+SOURCES = {"job_folders", "eval_goldens", "training_corpus", "corrections", "verdicts", "judge_scores"}
 PUBLISHED = ("sft_dataset", "dpo_dataset", "kto_dataset", "rl_dataset", "rl_prompts", "balanced_mix")
 
 
@@ -117,9 +118,14 @@ def test_a_dataset_grows_late_only_where_the_schedule_renews_it() -> None:
 
 def test_a_recipe_gives_a_family_of_its_own() -> None:
     found = deps(recipe_of("claude"))
-    assert set(found) - set(deps(defs)) == {"claude_sft", "claude_dpo", "claude_mix"}
+    assert set(found) - set(deps(defs)) == {
+        "claude_sft", "claude_dpo", "claude_kto", "claude_rl", "claude_prompts", "claude_mix"
+    }  # fmt: skip
     assert found["claude_mix"] == {"claude_sft", "depth_classifier"}
     assert found["claude_sft"] == OVER_ALL_RUNS["sft_dataset"]
+    assert found["claude_rl"] == OVER_ALL_RUNS["rl_dataset"]
+    checks = recipe_of("claude").resolve_asset_graph().asset_check_keys
+    assert {k.name for k in checks if k.asset_key == dg.AssetKey("claude_kto")} == set(PROMISES)
 
 
 @pytest.mark.parametrize("name", ["ingest_job", "refresh_job"])

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from trace_flywheel.cli.difference import tell
 from trace_flywheel.cli.options import Config, Home, settings_of
 
 
@@ -16,6 +17,7 @@ def purge(
     value_from: Annotated[
         Path | None, typer.Option("--value-from", help="The rollouts whose text holds what this file holds.")
     ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the rows that would change, and stop.")] = False,
     home: Home = None,
     config: Config = None,
 ) -> None:
@@ -27,6 +29,9 @@ def purge(
     from trace_flywheel.flow.purge import purge as erase
     from trace_flywheel.flow.watch import side_inputs_now
     from trace_flywheel.redaction.redact import redactor
+    from trace_flywheel.flow.withdraw import difference
+    from trace_flywheel.lake.withdrawn import in_force
+    from trace_flywheel.records.grading import Withdrawal
 
     settings = settings_of(home, config)
     reason = redactor(policy_of(settings)).mask(reason)
@@ -38,7 +43,14 @@ def purge(
             addresses = find_trace(lake, trace, run)
         else:
             addresses = find_value(lake, value_of(value_from or Path()))
-        done = erase(lake, settings, side_inputs_now(settings), addresses, reason)
+        inputs = side_inputs_now(settings)
+        if addresses:
+            print(f"{len(addresses)} rollouts to erase")
+            gone = [Withdrawal(reason, run=run_id, trace=trace_id) for run_id, trace_id in addresses]
+            tell(difference(lake, settings, inputs, (*in_force(lake), *gone), None))
+            if dry_run:
+                return
+        done = erase(lake, settings, inputs, addresses, reason)
     print(f"{done.rollouts} rollouts erased; {len(done.versions)} versions that knew them are gone")
     for made in done.made:
         print(f"{made.name}: {made.rows} rows in {made.path}", file=sys.stderr)

@@ -1,7 +1,7 @@
 """`flywheel why`: what became of one rollout in every dataset, and the evidence."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,4 +27,15 @@ def why(
         if fate["kept"]:
             print(f"{place}\n    kept: {', '.join(fate['row_ids'])}")
         else:
-            print(f"{place}\n    dropped: {fate['stage']}/{fate['reason']}  {json.dumps(fate['evidence'])}")
+            evidence = {name: value for name, value in fate["evidence"].items() if name != "superseded"}
+            print(f"{place}\n    dropped: {fate['stage']}/{fate['reason']}  {json.dumps(evidence)}")
+        if earlier := fate["evidence"].get("superseded"):
+            print(f"    superseded: {_grade(earlier)}; {earlier['by']} stands in its place")
+
+
+def _grade(grade: dict[str, Any]) -> str:
+    """An earlier grade in words."""
+    said = [str(grade[name]) for name in ("verdict", "verdict_text") if grade.get(name) is not None][:1]
+    said += [f"reward {grade[name]}" for name in ("reward", "reward_text") if grade.get(name) is not None][:1]
+    grader = "@".join(str(grade[name]) for name in ("grader", "grader_version") if grade.get(name) is not None)
+    return f"{', '.join(said) or 'no grade'}{f' by {grader}' if grader else ''}"

@@ -7,10 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 import typer
 
+from trace_flywheel.cli.difference import tell
 from trace_flywheel.cli.options import AsJson, Config, Home, program, settings_of
-
-SHOWN = 10
-"""Rows of each kind that are listed by name for people; `--json` lists all."""
 
 
 def withdraw(
@@ -53,12 +51,7 @@ def withdraw(
     if as_json:
         print(json.dumps({"what": entry.what, "dry_run": dry_run, "datasets": msgspec.to_builtins(found)}))
     else:
-        for one in found:
-            print(f"{one.name}: {len(one.lost)} rows go, {len(one.gained)} come")
-            for sign, rows in (("-", one.lost), ("+", one.gained)):
-                print("".join(f"  {sign} {row}\n" for row in rows[:SHOWN]), end="")
-                if len(rows) > SHOWN:
-                    print(f"  {sign} and {len(rows) - SHOWN} more")
+        tell(found)
     if dry_run:
         return
     with writing(settings.home), shared(settings):

@@ -1,7 +1,7 @@
 """Groups that preference pairs are made in, their statistics, and the reasons for which a whole group gives none."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,6 +20,15 @@ class PairGroups(msgspec.Struct, frozen=True):
     sigma: np.ndarray
     lowest: np.ndarray
     highest: np.ndarray
+
+
+class Candidates(NamedTuple):
+    """Masks of the alive rows: by verdict, and those of them that may be taken as the chosen and rejected member."""
+
+    passing: np.ndarray
+    failing: np.ndarray
+    chosen: np.ndarray
+    rejected: np.ndarray
 
 
 def pair_groups(frame: pd.DataFrame, members: np.ndarray) -> PairGroups:
@@ -44,25 +53,20 @@ def refused_groups(
     frame: pd.DataFrame,
     groups: PairGroups,
     alive: np.ndarray,
-    passing: np.ndarray,
-    failing: np.ndarray,
-    usable: np.ndarray,
+    candidates: Candidates,
     min_group: int,
 ) -> dict[int, Refusal]:
-    """The groups with alive rows that give no pair, whatever their messages say.
-
-    `usable` masks the failing rows that may be taken as the rejected member.
-    """
+    """The groups with alive rows that give no pair, whatever their messages say."""
     cell, n = groups.cell, len(groups.size)
     context = codes(frame, ["task_id", "context_hash"])
     task = codes(frame, ["task_id", *COMPARABLE])
     first = np.zeros(n, dtype=np.int64)
     first[cell[::-1]] = np.arange(len(cell))[::-1]
     in_context = np.bincount(context[first], weights=groups.size, minlength=1).astype(np.int64)[context[first]]
-    count = {name: np.bincount(cell[mask], minlength=n) for name, mask in (("pass", passing), ("fail", failing))}
-    fit = np.bincount(cell[usable], minlength=n)
-    anywhere = [np.bincount(task[mask], minlength=len(frame) + 1)[task[first]] for mask in (passing, usable)]
-    contrast = (count["pass"] > 0) & (fit > 0)
+    passing, failing, better, worse = (np.bincount(cell[mask], minlength=n) for mask in candidates)
+    fit = (candidates.chosen, candidates.rejected)
+    anywhere = [np.bincount(task[mask], minlength=len(frame) + 1)[task[first]] for mask in fit]
+    contrast = (better > 0) & (worse > 0)
     reasons = ["mixed_graders", "prompt_mismatch", "no_contrast", "group_too_small", "zero_spread"]
     which = np.select(
         [
@@ -84,10 +88,11 @@ def refused_groups(
         if reasons[which[group]] == "mixed_graders":
             evidence["scored_by_all_graders"] = int(in_context[group])
         if reasons[which[group]] in {"prompt_mismatch", "no_contrast"}:
-            evidence |= {"passing": int(count["pass"][group]), "failing": int(count["fail"][group])}
-            evidence["errored_or_truncated"] = int(count["fail"][group] - fit[group])
+            evidence |= {"passing": int(passing[group]), "failing": int(failing[group])}
+            unfit = passing[group] + failing[group] - better[group] - worse[group]
+            evidence["errored_or_truncated"] = int(unfit)
         if reasons[which[group]] == "prompt_mismatch":
-            elsewhere = (int(anywhere[0][group] - count["pass"][group]), int(anywhere[1][group] - fit[group]))
+            elsewhere = (int(anywhere[0][group] - better[group]), int(anywhere[1][group] - worse[group]))
             evidence["other_contexts"] = dict(zip(("passing", "failing"), elsewhere, strict=True))
         refusals[group] = Refusal(reasons[which[group]], evidence)
     return refusals

@@ -3,9 +3,9 @@
 A group is (task, context) under one grader, version and scale. mu and sigma (population, ddof 0) are of all its scored
 members, as they were before any filter; the pair itself is made of members that are still alive. Chosen is the
 passing member with the highest reward (then judge score, then seeded hash); rejected the failing one nearest to the
-rule's target (then higher reward, the harder negative, then seeded hash), never one that ended with an error or was
-cut off. When that combination cannot be a pair the next one in this order is tried, and when none can, the first
-one's reason is the group's.
+rule's target (then higher reward, the harder negative, then seeded hash). Neither ended with an error or was cut off:
+its ending is no answer of the model's, neither one to learn nor (unless set) one to avoid. When that combination cannot
+be a pair the next one in this order is tried, and when none can, the first one's reason is the group's.
 
 Every alive row ends in a pair or in exactly one drop. The first reason that applies, in this order: `mixed_graders`,
 `no_contrast` (`prompt_mismatch` where another context holds the contrast), `group_too_small`, `zero_spread`, then that
@@ -28,7 +28,8 @@ from trace_flywheel.curation.comparable import (
 )
 from trace_flywheel.curation.decisions import drops
 from trace_flywheel.curation.divergence import Attempt, Refusal, divergence
-from trace_flywheel.curation.pair_groups import PairGroups, pair_groups, refused_groups
+from trace_flywheel.curation.pair_groups import Candidates, PairGroups, pair_groups, refused_groups
+from trace_flywheel.curation.pair_ranking import most_telling, strength
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.settings import Pairs
 
@@ -41,8 +42,9 @@ class PairSet(msgspec.Struct, frozen=True):
 
     table: pd.DataFrame
     """One row per pair, sorted by task and delta: `chosen` and `rejected` (rows of the frame), `task_id`, `group_id`,
-    `delta`, `rejected_is_min` (of all scored members), `group_size` (scored members), `mu`, `sigma`, `prefix` (number
-    of messages shared, the prompt)."""
+    `delta`, `delta_source` (`judge` or `reward`), `strength` (the delta as a share of its source's range, what pairs
+    are ranked by), `rejected_is_min` (of all scored members), `group_size` (scored members), `mu`, `sigma`, `prefix`
+    (number of messages shared, the prompt)."""
     drops: pd.DataFrame
     built: int
     """Pairs before `per_task` and `keep`."""
@@ -52,6 +54,7 @@ class _Pair(msgspec.Struct, frozen=True):
     chosen: int
     rejected: int
     delta: float
+    by_judge: bool
     prefix: int
 
 
@@ -79,7 +82,7 @@ class _Combination:
             else Refusal("non_positive_delta", {"delta": delta, "reward_delta": by_reward})
         )
         if isinstance(answer, int):
-            return _Pair(chosen, rejected, delta, answer)
+            return _Pair(chosen, rejected, delta, not math.isnan(by_judge), answer)
         sides = {"chosen": self._traces[chosen], "rejected": self._traces[rejected]}
         return Refusal(answer.reason, {**sides, **answer.evidence})
 
@@ -105,8 +108,10 @@ def build_pairs(
     rewards, judges, tie = finite_reward(frame), judge_scores(frame), seeded_hash(frame, seed)
     passing = alive & (frame["verdict"] == "pass").to_numpy(dtype=bool)
     failing = alive & (frame["verdict"] == "fail").to_numpy(dtype=bool)
-    usable = failing & ~unfit(frame)
-    refusals = refused_groups(frame, groups, alive, passing, failing, usable, pairs.min_group)
+    fit = ~unfit(frame)
+    chosen_from, rejected_from = passing & fit, failing & (fit | pairs.errored_rejected)
+    candidates = Candidates(passing, failing, chosen_from, rejected_from)
+    refusals = refused_groups(frame, groups, alive, candidates, pairs.min_group)
 
     combine = _Combination(frame, hashes, norms, pairs.delta_source)
     cell = groups.cell
@@ -114,8 +119,8 @@ def build_pairs(
     target = groups.mean - sigmas * groups.sigma if math.isfinite(sigmas) else groups.lowest
     # Rounded, so that members on both sides of the target at one distance are equal in binary too.
     distance = np.round(np.abs(rewards - target[cell]), 12)
-    best = _by_group(cell, passing, (tie, descending(judges), descending(rewards)))
-    worst = _by_group(cell, usable, (tie, descending(rewards), distance))
+    best = _by_group(cell, chosen_from, (tie, descending(judges), descending(rewards)))
+    worst = _by_group(cell, rejected_from, (tie, descending(rewards), distance))
     found: list[_Pair] = []
     for group in sorted(best.keys() & worst.keys() - refusals.keys()):
         answer = _pairs_of_group(best[group], worst[group], combine, pairs.per_task)
@@ -124,7 +129,8 @@ def build_pairs(
         else:
             found.extend(answer)
     built = _table(frame, groups, found, rewards)
-    chosen, below = _choose(built, tie, pairs)
+    built["strength"] = strength(frame, members, built)
+    chosen, below = most_telling(built, tie, pairs)
     fates = _fates(alive, cell, refusals, built, chosen, below)
     return PairSet(table=chosen.drop(columns=["cell"]).reset_index(drop=True), drops=fates, built=len(found))
 
@@ -181,6 +187,7 @@ def _table(frame: pd.DataFrame, groups: PairGroups, found: list[_Pair], rewards:
                 for task, context, grader, version in named.itertuples(index=False)
             ],
             "delta": np.array([pair.delta for pair in found], dtype=np.float64),
+            "delta_source": np.where(np.array([pair.by_judge for pair in found], dtype=bool), "judge", "reward"),
             "rejected_is_min": rewards[rejected] == groups.lowest[cell],
             "group_size": groups.size[cell],
             "mu": groups.mean[cell],
@@ -189,24 +196,6 @@ def _table(frame: pd.DataFrame, groups: PairGroups, found: list[_Pair], rewards:
             "cell": cell,
         }
     )
-
-
-def _choose(built: pd.DataFrame, tie: np.ndarray, pairs: Pairs) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The pairs kept, and those that `keep` left out: the best `per_task` of each task by delta, then by rounds.
-
-    In round k every task offers its k-th best pair, so that no task fills the set alone.
-    """
-    keys = pd.DataFrame({"task": built["task_id"], "delta": -built["delta"], "tie": tie[built["chosen"].to_numpy()]})
-    order = keys.sort_values(["task", "delta", "tie"], kind="stable").index
-    ordered = built.loc[order]
-    turn = ordered.groupby("task_id", sort=False).cumcount()
-    offered = ordered[turn < pairs.per_task]
-    if pairs.keep == "all":
-        return offered, offered.iloc[:0]
-    rounds = keys.loc[offered.index].assign(turn=turn[offered.index])
-    ranked = offered.loc[rounds.sort_values(["turn", "delta", "tie"], kind="stable").index]
-    kept, below = ranked.iloc[: pairs.keep], ranked.iloc[pairs.keep :]
-    return offered.loc[offered.index.isin(kept.index)], below
 
 
 def _fates(

@@ -99,10 +99,13 @@ def _unpaired(messages: Sequence[Message]) -> dict[str, Any] | None:
     return None
 
 
-def quality_drops(frame: "pd.DataFrame", alive: np.ndarray, kind: "Kind") -> "pd.DataFrame":
+def quality_drops(
+    frame: "pd.DataFrame", alive: np.ndarray, kind: "Kind", cut_off: np.ndarray | None = None
+) -> "pd.DataFrame":
     """The index's verdicts as drops: the row view for `sft`, the recorded view for `pair` and `rl`.
 
-    An RL row has no prompt apart from its messages, so it may begin with the assistant.
+    An RL row has no prompt apart from its messages, so it may begin with the assistant. `cut_off` masks the rows that
+    may be truncated all the same.
     """
     if kind == "sft":
         rows = np.flatnonzero(alive & frame["quality_reason"].notna().to_numpy())
@@ -111,5 +114,7 @@ def quality_drops(frame: "pd.DataFrame", alive: np.ndarray, kind: "Kind") -> "pd
     faulty = frame["pair_quality_reason"].notna().to_numpy()
     if kind == "rl":
         faulty = faulty & (frame["pair_quality_reason"] != "no_prompt").to_numpy()
+    if cut_off is not None:
+        faulty = faulty & ~(cut_off & (frame["pair_quality_reason"] == "truncated").to_numpy())
     rows = np.flatnonzero(alive & faulty)
     return drops(Stage.QUALITY, rows, frame["pair_quality_reason"].iloc[rows].tolist(), [{}] * len(rows))

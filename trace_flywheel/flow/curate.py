@@ -86,7 +86,9 @@ def pairs(index: Index, common: Attempts, holdout: Holdout, settings: Settings) 
     funnel = entered(index, common)
     funnel.take(convertible(index.frame, funnel.alive, "pair", settings.grading.ungraded))
     warnings = hold_out(funnel, index, holdout)
-    funnel.take(quality_drops(index.frame, funnel.alive, "pair"))
+    # A cut-off failure, where it may be a rejected member, is judged with the pairs.
+    failing = (index.frame["verdict"] == "fail").to_numpy(dtype=bool) & settings.pairs.errored_rejected
+    funnel.take(quality_drops(index.frame, funnel.alive, "pair", failing))
     funnel.take(crossing_drops(funnel, index, settings))
     built = build_pairs(
         index.frame, funnel.alive.copy(), common.members, index.hashes, index.norms, settings.pairs, settings.seed

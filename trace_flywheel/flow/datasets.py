@@ -47,19 +47,19 @@ def dpo_dataset(curation: Curation, recipe: str | None = None) -> Made:
     return _dataset(curation, "pair", recipe)
 
 
-def kto_dataset(curation: Curation) -> Made:
+def kto_dataset(curation: Curation, recipe: str | None = None) -> Made:
     """Unpaired answers: what no preference pair uses."""
-    return _dataset(curation, "kto", None)
+    return _dataset(curation, "kto", recipe)
 
 
-def rl_dataset(curation: Curation) -> Made:
+def rl_dataset(curation: Curation, recipe: str | None = None) -> Made:
     """Rollouts with their advantages."""
-    return _dataset(curation, "rl", None)
+    return _dataset(curation, "rl", recipe)
 
 
-def rl_prompts(curation: Curation) -> Made:
+def rl_prompts(curation: Curation, recipe: str | None = None) -> Made:
     """Prompts of the tasks that are neither always nor never solved."""
-    return _dataset(curation, "prompt", None)
+    return _dataset(curation, "prompt", recipe)
 
 
 def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
@@ -133,6 +133,7 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
         done = write_rows(draft, rows_of(lake, curated, settings), finisher, settings)
         fates = fates_table(fates_of(curated, done.row_ids, done.late))
         shown = {"kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
+        shown |= done.about.as_facts()
         facts = {**curated.facts, **index.joined, **shown, "left_out": done.left_out}
         warnings = (*index.warnings, *curated.warnings, *done.warnings)
         facts |= {"golden_files": curation.inputs.golden_files, "warnings": list(warnings)}

@@ -109,7 +109,10 @@ def _gone(drop: Drop, withdrawals: Sequence[Withdrawal]) -> bool:
 
 
 def of_recipe(index: Index, common: Attempts, recipe: Recipe) -> tuple[Index, Attempts]:
-    """The part of the index that a recipe's filters let in; statistics stay those of all runs."""
+    """The part of the index that a recipe's filters let in.
+
+    Advantages stay those of all runs; pairs and pass rates are those of the rollouts that take part.
+    """
     mask = np.ones(len(index.frame), dtype=bool)
     columns = {"source_format": recipe.sources, "agent": recipe.agents, "task_id": recipe.tasks}
     for column, wanted in {**columns, "policy_version": recipe.policies}.items():
@@ -119,7 +122,7 @@ def of_recipe(index: Index, common: Attempts, recipe: Recipe) -> tuple[Index, At
     inside = common.drops[mask[common.drops["row"].to_numpy(dtype=np.int64)]]
     moved = inside.assign(row=number[inside["row"].to_numpy(dtype=np.int64)])
     groups = common.groups.iloc[np.flatnonzero(mask)].reset_index(drop=True)
-    return index.only(mask), Attempts(moved.reset_index(drop=True), common.members[mask], groups)
+    return index.only(mask), Attempts(moved.reset_index(drop=True), common.members[mask], groups, common.unreadable)
 
 
 def entered(index: Index, common: Attempts) -> Funnel:

@@ -1,7 +1,8 @@
 """The assets over all runs by name: those of the default recipe, and the same for each `[datasets.NAME]`.
 
-grouped_advantages, depth_classifier   unpartitioned, in the lake
+grouped_advantages, depth_classifier                                          unpartitioned, in the lake
 sft_dataset, dpo_dataset, kto_dataset, rl_dataset, rl_prompts, balanced_mix   dataset versions
+NAME_sft, NAME_dpo, NAME_kto, NAME_rl, NAME_prompts, NAME_mix                 those of a recipe
 """
 
 from collections.abc import Iterator
@@ -19,19 +20,17 @@ NAMES = {
     "mix": "balanced_mix",
 }
 """Datasets of the default recipe by kind."""
-SUFFIX = {"sft": "sft", "pair": "dpo", "mix": "mix"}
+SUFFIX = {"sft": "sft", "pair": "dpo", "kto": "kto", "rl": "rl", "prompt": "prompts", "mix": "mix"}
 Kind = Literal["sft", "pair", "kto", "rl", "prompt", "mix"]
-OF_RECIPES: tuple[Kind, ...] = ("sft", "pair", "mix")
-"""Kinds that a recipe gives; the others exist once."""
+KINDS: tuple[Kind, ...] = ("sft", "pair", "kto", "rl", "prompt", "mix")
+"""A mix stands after the SFT set that it is made from."""
 
 
 def name_of(kind: Kind, recipe: str | None = None) -> str:
-    """The dataset's name: of the default recipe, or `RECIPE_sft`, `RECIPE_dpo`, `RECIPE_mix`."""
+    """The dataset's name: of the default recipe, or `RECIPE_sft` and so on."""
     return NAMES[kind] if recipe is None else f"{recipe}_{SUFFIX[kind]}"
 
 
 def every(settings: Settings) -> Iterator[tuple[Kind, str | None]]:
-    """(kind, recipe) of all datasets, a mix after the SFT set that it is made from."""
-    kinds: tuple[Kind, ...] = ("sft", "pair", "kto", "rl", "prompt", "mix")
-    yield from ((kind, None) for kind in kinds)
-    yield from ((kind, recipe) for recipe in sorted(settings.datasets) for kind in OF_RECIPES)
+    """(kind, recipe) of all datasets, those of the default recipe first."""
+    yield from ((kind, recipe) for recipe in (None, *sorted(settings.datasets)) for kind in KINDS)

@@ -14,6 +14,7 @@ from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.masking import has_placeholder
 from trace_flywheel.curation.splits import split_of
 from trace_flywheel.flow.dataset_rows import Row
+from trace_flywheel.flow.row_facts import RowFacts
 from trace_flywheel.lake.dataset import CANONICAL, Draft
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.message import Message
@@ -86,6 +87,7 @@ class Published(msgspec.Struct):
     """By layout the ids of rows that are too large in it."""
     columns: dict[str, dict[str, str]] = {}
     """By layout the types of its columns."""
+    about: RowFacts = msgspec.field(default_factory=RowFacts)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -114,6 +116,7 @@ def write_rows(
         draft.add(msgspec.structs.replace(provenance, split=split), lines)
         for source in sources:
             done.row_ids.setdefault(source, []).append(row.row_id)
+        done.about.add(provenance, row.label if isinstance(row, KtoRow) else None)
         done.kinds[provenance.kind] = done.kinds.get(provenance.kind, 0) + 1
         versions = done.graders.setdefault(provenance.grader or "none", set())
         if provenance.grader_version:

@@ -92,7 +92,7 @@ def excised(lake: Lake, settings: Settings, inputs: SideInputs, entry: Withdrawa
                 raise LakeError(f"{made.name}: a row no longer passes the last gate; run `flywheel refresh` instead")
             fates = [_fate(fate, kept, written, entry) for fate in dataset.fates(version).to_pylist()]
             table = fates_table(fates)
-            facts = {**made.facts, "excised": len(kept) - len(written)}
+            facts = {**made.facts, **done.about.as_facts(), "excised": len(kept) - len(written)}
             about = {name: version.manifest[name] for name in ("kind", "code", "warnings")}
             inputs_then = {**version.manifest["inputs"], "digest": wanted_digest(curation, kind, recipe)}
             graders = {name: sorted(versions) for name, versions in sorted(done.graders.items())}

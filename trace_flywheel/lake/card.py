@@ -125,12 +125,26 @@ def _conversion(manifest: Mapping[str, Any]) -> Iterator[str]:
         yield "  preference_pairs:"
         yield f"    built: {facts.get('pairs_built', manifest['rows'])}"
         yield f"    kept_after_delta_filter: {manifest['rows']}"
-        yield f"    rejected_selection: {quoted(manifest['settings']['pairs']['rule'])}"
+        rule = quoted(manifest["settings"]["pairs"]["rule"])
+        yield f"    rejected_selection: {rule}  # sigma of the population, ddof=0"
+        if about := facts.get("pairs"):
+            yield f"    delta_source: {json.dumps(about['delta_source'])}"
+            yield f"    delta_lowest_median_highest: {json.dumps(about['delta'])}"
+            yield f"    rejected_is_min: {about['rejected_is_min']}"
+            yield f"    group_size_lowest_median_highest: {json.dumps(about['group_size'])}"
+            yield f"    spread_lowest_median_highest: {json.dumps(about['spread'])}"
+    if labels := facts.get("labels_published"):
+        yield "  unpaired_answers:"
+        yield from (f"    {name}: {n}" for name, n in labels.items())
+        weights = facts.get("kto_weights") or {}
+        yield from (f"    {name}: {weight}  # brings the labels into balance" for name, weight in weights.items())
     if manifest["kind"] == "sft":
         kinds = facts.get("kinds", {})
         yield "  sft_rows:"
         yield f"    from_rejection_sampling: {kinds.get('sft', 0)}"
-        yield f"    keep_fraction: {manifest['settings']['selection']['keep_fraction']}"
+        share = manifest["settings"]["selection"]["keep_fraction"]
+        yield f"    keep_fraction: {share}  # of a task's passing rollouts per grader, rounded up, at least one"
+        yield f"    tied_share: {facts.get('tied_share', 0.0)}  # of them the seeded hash decided among"
         thresholds = facts.get("thresholds", {})
         shown = dict(sorted(thresholds.items())[:THRESHOLDS_SHOWN])
         more = f"  # and {len(thresholds) - len(shown)} more in manifest.json" if len(shown) < len(thresholds) else ""

@@ -23,6 +23,10 @@ from trace_flywheel.orchestration.resources import SettingsResource
 from trace_flywheel.settings import Settings
 
 CURATION_GROUP, DATASET_GROUP = "curation", "datasets"
+GRADED_LATER = ("verdicts", "eval_goldens")
+"""Sources of every dataset: grades that came in files, and what must not be trained on."""
+JUDGED = (*GRADED_LATER, "judge_scores")
+"""Of those in which a judge's score decides between equal rewards."""
 
 
 class Spec(NamedTuple):
@@ -44,7 +48,7 @@ def specs(recipes: Sequence[str]) -> Iterator[Spec]:
         names.ADVANTAGES,
         tables.grouped_advantages,
         (INDEX,),
-        (),
+        ("verdicts",),
         CURATION_GROUP,
         "One row per rollout of all runs with its group and its advantage, or the reason why the group is withheld.",
     )
@@ -69,7 +73,7 @@ def _family(recipe: str | None) -> Iterator[Spec]:
         named("sft"),
         lambda c: datasets.sft_dataset(c, recipe),
         (INDEX, REDACTED),
-        (names.ADVANTAGES, "training_corpus", "corrections", "eval_goldens"),
+        (names.ADVANTAGES, "training_corpus", "corrections", *JUDGED),
         group,
         "One row per supervised conversation: the best of each task, corrections, step-masked traces; no duplicates.",
     )
@@ -77,35 +81,34 @@ def _family(recipe: str | None) -> Iterator[Spec]:
         named("pair"),
         lambda c: datasets.dpo_dataset(c, recipe),
         (INDEX, REDACTED),
-        (names.ADVANTAGES, "eval_goldens"),
+        (names.ADVANTAGES, *JUDGED),
         group,
         "One row per preference pair: a shared prompt, the better and the worse way on.",
     )
-    if recipe is None:
-        yield Spec(
-            named("kto"),
-            datasets.kto_dataset,
-            (INDEX, REDACTED),
-            (names.ADVANTAGES, "eval_goldens"),
-            group,
-            "One row per graded answer that no preference pair uses, labelled good or bad.",
-        )
-        yield Spec(
-            named("rl"),
-            datasets.rl_dataset,
-            (INDEX, REDACTED),
-            (names.ADVANTAGES, "eval_goldens"),
-            group,
-            "One row per rollout with its reward and its group's advantage.",
-        )
-        yield Spec(
-            named("prompt"),
-            datasets.rl_prompts,
-            (INDEX, REDACTED),
-            (names.ADVANTAGES, "eval_goldens"),
-            group,
-            "One row per task that is neither always nor never solved: prompt, answer, verifier.",
-        )
+    yield Spec(
+        named("kto"),
+        lambda c: datasets.kto_dataset(c, recipe),
+        (INDEX, REDACTED),
+        (names.ADVANTAGES, *JUDGED),
+        group,
+        "One row per graded answer that no preference pair uses, labelled good or bad.",
+    )
+    yield Spec(
+        named("rl"),
+        lambda c: datasets.rl_dataset(c, recipe),
+        (INDEX, REDACTED),
+        (names.ADVANTAGES, *GRADED_LATER),
+        group,
+        "One row per rollout with its reward and its group's advantage.",
+    )
+    yield Spec(
+        named("prompt"),
+        lambda c: datasets.rl_prompts(c, recipe),
+        (INDEX, REDACTED),
+        (names.ADVANTAGES, *JUDGED),
+        group,
+        "One row per task that is neither always nor never solved: prompt, answer, verifier.",
+    )
     yield Spec(
         named("mix"),
         lambda c: datasets.balanced_mix(c, recipe),

@@ -52,4 +52,20 @@ def corrections(settings: SettingsResource) -> dg.DataVersion:
     return _digest(settings.load().corrections)
 
 
-SOURCES = (job_folders, eval_goldens, training_corpus, corrections)
+@dg.observable_source_asset(
+    group_name=SOURCE_GROUP,
+    description="Verdicts that came in files (`grading.verdicts`): each takes the place of a rollout's own grade.",
+)
+def verdicts(settings: SettingsResource) -> dg.DataVersion:
+    return _digest(settings.load().grading.verdicts)
+
+
+@dg.observable_source_asset(
+    group_name=SOURCE_GROUP,
+    description="Scores of judges that came in files (`judge_scores`): they decide deltas and ties.",
+)
+def judge_scores(settings: SettingsResource) -> dg.DataVersion:
+    return _digest(settings.load().judge_scores)
+
+
+SOURCES = (job_folders, eval_goldens, training_corpus, corrections, verdicts, judge_scores)

@@ -37,7 +37,7 @@ class JudgeEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Withdrawal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Rollouts that no later dataset may use: all of a grader (and version), of a run, or of one trace."""
+    """Rollouts that no later dataset may use: all of a grader (and version), of a run, or of one trace (of a run)."""
 
     reason: str
     mode: Literal["recompute", "excise"] = "recompute"
@@ -52,12 +52,13 @@ class Withdrawal(msgspec.Struct, frozen=True, omit_defaults=True):
     def what(self) -> str:
         if self.grader is not None:
             return f"grader {self.grader}" + (f"@{self.grader_version}" if self.grader_version else "")
-        return f"run {self.run}" if self.run is not None else f"trace {self.trace}"
+        named = {"trace": self.trace, "run": self.run}
+        return " of ".join(f"{name} {value}" for name, value in named.items() if value is not None)
 
     def covers(self, run_id: str, trace_id: str, grader: str | None, version: str | None) -> bool:
         """Whether it is about this rollout, graded so."""
         if self.grader is not None:
             return grader == self.grader and self.grader_version in (None, version)
-        if self.run is not None:
-            return self.run in (run_id, unquote(run_id.rsplit("/", 1)[-1]))
-        return trace_id == self.trace
+        if self.run is not None and self.run not in (run_id, unquote(run_id.rsplit("/", 1)[-1])):
+            return False
+        return self.trace in (None, trace_id)

@@ -33,7 +33,13 @@ class Provenance(msgspec.Struct, frozen=True):
     corrected_by: str | None = None
     masked_steps: int = 0
     delta: float | None = None
+    delta_source: Literal["judge", "reward"] | None = None
+    """What the delta is a difference of."""
     rejected_is_min: bool | None = None
+    group_size: int | None = None
+    """Scored members of a pair's group."""
+    spread: float | None = None
+    """Their population standard deviation (ddof 0)."""
     group_id: str | None = None
     rejected_run_id: str | None = None
     """Of a pair whose members come from two runs."""
