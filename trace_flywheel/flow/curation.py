@@ -50,7 +50,14 @@ class Curation:
 
     @cached_property
     def attempts(self) -> Attempts:
-        return funnel.attempts(self.index, self.settings, self.withdrawals)
+        return funnel.attempts(self.index, self.settings, self.withdrawals, self.gone)
+
+    @cached_property
+    def gone(self) -> tuple[str, ...]:
+        """Runs in the lake whose root was looked into and holds them no more. Of other roots nothing is known."""
+        labels = {run_id.partition("/")[0] for run_id in self.inputs.present}
+        known = [s.run_id for s in self.runs if s.run_id not in self.inputs.present]
+        return tuple(run_id for run_id in known if run_id.partition("/")[0] in labels)
 
     @cached_property
     def holdout(self) -> Holdout:
@@ -80,6 +87,7 @@ class Curation:
         rules = policy_of(self.settings).digest()
         inputs = [self.inputs.goldens_digest, self.inputs.grades_digest, self.corpora_digest]
         inputs += [[w.what, w.reason] for w in self.withdrawals]
+        inputs += [["gone", *self.gone]] if self.gone else []
         return content_id([CODE, digest_of(self.runs), rules, inputs])
 
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+import orjson
 import pandas as pd
 
 from trace_flywheel.curation.advantages import group_table
 from trace_flywheel.curation.decisions import COLUMNS, no_drops
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.preference import PairSet
-from trace_flywheel.curation.same_rollout import conflicting_ids, same_rollout
+from trace_flywheel.curation.same_rollout import conflicting_ids, moved, same_rollout
 from trace_flywheel.curation.splits import crossing
 from trace_flywheel.curation.withdrawal import withdrawn
 from trace_flywheel.flow.frame import Index
@@ -63,6 +64,7 @@ class Attempts:
     groups: pd.DataFrame
     unreadable: tuple[Drop, ...] = ()
     """Attempts that their groups had to do without."""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,20 @@ class Curated:
     warnings: tuple[str, ...] = ()
 
 
-def attempts(index: Index, settings: Settings, withdrawals: Sequence[Withdrawal] = ()) -> Attempts:
-    """Each attempt once, withdrawn and conflicting ones never; group statistics over what is left."""
+def attempts(
+    index: Index, settings: Settings, withdrawals: Sequence[Withdrawal] = (), gone: Sequence[str] = ()
+) -> Attempts:
+    """Each attempt once, withdrawn and conflicting ones never; group statistics over what is left.
+
+    `gone` are the runs whose folders are not there any more: what of them stands in another run was moved there.
+    """
     funnel = Funnel(len(index.frame))
     funnel.take(withdrawn(index.frame, withdrawals))
     conflicting = conflicting_ids(index.frame)
     conflicting = conflicting[funnel.alive[conflicting["row"].to_numpy(dtype=np.int64)]]
     funnel.take(conflicting)
+    again = moved(index.frame, funnel.alive, gone)
+    funnel.take(again)
     funnel.take(same_rollout(index.frame, funnel.alive))
     names = ["run_id", "trace_id", "task_id", "agent", "model", "job"]
     unreadable = index.frame.iloc[conflicting["row"].to_numpy(dtype=np.int64)][names].astype(object)
@@ -98,7 +107,19 @@ def attempts(index: Index, settings: Settings, withdrawals: Sequence[Withdrawal]
     )
     lost = pd.DataFrame([{n: getattr(d, n) for n in names[2:]} for d in away], columns=names[2:], dtype=object)
     groups = group_table(index.frame, funnel.alive, settings.groups, lost)
-    return Attempts(funnel.drops, funnel.alive.copy(), groups, away)
+    return Attempts(funnel.drops, funnel.alive.copy(), groups, away, _told(index.frame, again))
+
+
+def _told(frame: pd.DataFrame, again: pd.DataFrame) -> tuple[str, ...]:
+    """A warning where a folder was moved: its old run holds rollouts that are counted in the new one."""
+    if again.empty:
+        return ()
+    first = again["row"].tolist()[0]
+    kept = orjson.loads(str(again["evidence"].iat[0]))["kept_run_id"]
+    return (
+        f"{len(again)} rollouts of runs whose folder is gone stand again in another run and count once there; the "
+        f"first is {frame['trace_id'].iat[first]} of {frame['run_id'].iat[first]}, now {kept}.",
+    )
 
 
 def _gone(drop: Drop, withdrawals: Sequence[Withdrawal]) -> bool:

@@ -48,6 +48,9 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
     known: dict[str, KnownFile] = {}
     """Every golden file that holds out, by absolute path: what the home is to remember."""
 
+    present: frozenset[str] = frozenset()
+    """Ids of the runs that are there now."""
+
     def require_goldens(self) -> None:
         """Raise `FlywheelError` while a golden cannot be read: what is skipped would be trained on."""
         if self.golden_faults:
@@ -112,7 +115,8 @@ def side_inputs(runs: Sequence[Run], settings: Settings, before: Mapping[str, Kn
     scores = _good(JudgeEntry, (e for p in settings.judge_scores for e in read_judge_scores(p)), faults)
     held = tuple(golden for file in known.values() for golden in file.goldens)
     files = _named(known)
-    return SideInputs(held, corrections, tuple(faults), verdicts, scores, files, tuple(unread), known)
+    present = frozenset(run.run_id for run in runs)
+    return SideInputs(held, corrections, tuple(faults), verdicts, scores, files, tuple(unread), known, present)
 
 
 def _gone(path: Path, file: KnownFile) -> Drop:
