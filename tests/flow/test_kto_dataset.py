@@ -57,6 +57,14 @@ def test_what_cannot_be_an_example_is_none(flow: MakeFlow) -> None:
     assert (found["late"], found["same"], found["none"]) == ("errored_or_truncated", "exact_duplicate", "no_verdict")
 
 
+def test_what_broke_off_does_not_stand_for_an_attempt_that_says_the_same(flow: MakeFlow) -> None:
+    error = {"category": "timeout", "by": "agent"}
+    rows = [*group("a", (1.0, 0.9, 0.2, 0.0), 1)]
+    broken = [{**rows[2], "trace_id": f"broken-{i}", "error": error} for i in range(4)]
+    made = flow({"r": rows, **{f"s{i}": [one] for i, one in enumerate(broken)}}).run()["kto_dataset"]
+    assert labels(made) == {"a-1": True, "a-2": False}
+
+
 def test_goldens_stay_out(flow: MakeFlow) -> None:
     runs = {"r": [*group("a", (1.0, 0.9, 0.2, 0.0), 1), *group("z", (1.0, 0.0), 40)]}
     made = flow(runs, [{"task_id": "z"}]).run()["kto_dataset"]

@@ -113,13 +113,14 @@ def kto(index: Index, common: Attempts, holdout: Holdout, settings: Settings) ->
     funnel.take(quality_drops(frame, funnel.alive, "pair"))
     used = np.zeros(len(frame), dtype=bool)
     used[pairs(index, common, holdout, settings).kept] = True
+    # What is no example does not stand for one that says the same.
+    rows = np.flatnonzero(funnel.alive & unfit(frame) & ~used)
+    ended = [{"error": error} if isinstance(error, str) else {} for error in frame["error_category"].iloc[rows]]
+    funnel.take(drops(Stage.PAIRS, rows, "errored_or_truncated", ended))
     rank = dedup.precedence(frame) + np.where(used, 0, len(frame))
     funnel.take(dedup.exact_duplicates(frame.assign(exact_hash=frame["content_hash"]), funnel.alive, rank))
     funnel.take(_all_of(funnel.alive & used, "used_in_pair", {}))
     passing = (frame["verdict"] == "pass").to_numpy(dtype=bool)
-    rows = np.flatnonzero(funnel.alive & unfit(frame))
-    ended = [{"error": error} if isinstance(error, str) else {} for error in frame["error_category"].iloc[rows]]
-    funnel.take(drops(Stage.PAIRS, rows, "errored_or_truncated", ended))
     funnel.take(crossing_drops(funnel, index, settings))
     labels = {"passing": int((funnel.alive & passing).sum()), "failing": int((funnel.alive & ~passing).sum())}
     if not all(labels.values()):
