@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_flywheel.curation.golden_text import asked_by_task, grams_of, ngrams, spelt
+from trace_flywheel.curation.golden_text import grams_of, ngrams, spelt
 from trace_flywheel.curation.holdout import COMMON_TASKS, Holdout, fingerprint
+from trace_flywheel.flow.goldens import asked_by_task
 from trace_flywheel.records.golden import Golden
 from trace_flywheel.records.message import Message, ToolCall
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import orjson
-import pandas as pd
 
 from trace_flywheel.curation.token_kernel import ngram_hashes, utf8
 from trace_flywheel.records.message import Message, text_of
@@ -80,13 +79,3 @@ def spelt(grams: np.ndarray) -> str | None:
 def grams_of(text: str) -> np.ndarray:
     """The n-grams that `spelt` wrote."""
     return np.frombuffer(bytes.fromhex(text), dtype=">u8").astype(np.uint64)
-
-
-def asked_by_task(tasks: pd.Series, contexts: pd.Series, asked: pd.Series) -> list[np.ndarray]:
-    """For each task the golden n-grams in its prompts. `asked` and `contexts` are the index's columns, row by row.
-
-    A prompt that several tasks give is the first one's alone: one leak under many names is no boilerplate.
-    """
-    rows = pd.DataFrame({"task": tasks.to_numpy(), "context": contexts.to_numpy(), "asked": asked.array}).dropna()
-    rows = rows.sort_values("task", kind="stable").drop_duplicates("context").drop_duplicates(["task", "asked"])
-    return [np.unique(np.concatenate([grams_of(text) for text in texts])) for _, texts in rows.groupby("task")["asked"]]

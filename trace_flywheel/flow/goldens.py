@@ -1,9 +1,11 @@
 """The search for goldens that all runs share: what many tasks of the lake ask is boilerplate and says little."""
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trace_flywheel.curation.golden_text import asked_by_task
+from trace_flywheel.curation.golden_text import grams_of
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.frame import agreeing
 from trace_flywheel.flow.inputs import SideInputs
@@ -26,3 +28,13 @@ def holdout_over(lake: Lake, settings: Settings, inputs: SideInputs) -> Holdout:
     asked = pa.concat_tables(tables).to_pandas()
     by_task = asked_by_task(*(asked[name] for name in _COLUMNS))
     return Holdout(inputs.goldens, settings.goldens.overlap, by_task)
+
+
+def asked_by_task(tasks: pd.Series, contexts: pd.Series, asked: pd.Series) -> list[np.ndarray]:
+    """For each task the golden n-grams in its prompts. `asked` and `contexts` are the index's columns, row by row.
+
+    A prompt that several tasks give is the first one's alone: one leak under many names is no boilerplate.
+    """
+    rows = pd.DataFrame({"task": tasks.to_numpy(), "context": contexts.to_numpy(), "asked": asked.array}).dropna()
+    rows = rows.sort_values("task", kind="stable").drop_duplicates("context").drop_duplicates(["task", "asked"])
+    return [np.unique(np.concatenate([grams_of(text) for text in texts])) for _, texts in rows.groupby("task")["asked"]]
