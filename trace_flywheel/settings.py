@@ -157,6 +157,19 @@ class Splits(Section):
     """Share of tasks whose rows go to the split `eval`; a task never changes its split while seed and shares stand."""
     held_out: float = Field(0.0, ge=0, lt=1)
     """Share of tasks whose rows go to the split `held_out`."""
+    family: str = ""
+    """Regular expression whose group names the family in a task id; families are split whole. Empty: the id itself."""
+
+    @field_validator("family")
+    @classmethod
+    def _one_group(cls, value: str) -> str:
+        try:
+            groups = re.compile(value).groups
+        except re.error as error:
+            raise ValueError(f"no regular expression: {error}") from None
+        if value and groups != 1:
+            raise ValueError(f"one group names the family; this has {groups}")
+        return value
 
     @model_validator(mode="after")
     def _leaves_train(self) -> "Splits":

@@ -63,3 +63,37 @@ def test_a_train_row_near_an_eval_prompt_leaves_with_its_evidence():
 def test_train_rows_do_not_draw_each_other_out():
     frame = index_frame(*({"trace_id": f"t{i}", "task_id": OF["train"][i]} for i in range(3)))
     assert crossing(frame, everyone(frame), prompts("one two three", "one two three", "x"), HALF, 42, 0.85).empty
+
+
+def test_a_component_that_touches_eval_leaves_train_whole():
+    """Each is near the next one only; the last shares too little with the eval prompt to be near it."""
+    words = [f"w{i}" for i in range(54)]
+    ends = [("s", "e"), ("t", "e"), ("t", "f"), ("u", "f"), ("u", "g")]  # three words each
+    chain = [" ".join([*(f"{a}{i}" for i in range(3)), *words, *(f"{b}{i}" for i in range(3))]) for a, b in ends]
+    other = [f"z{i}" for i in range(40)]
+    frame = index_frame(
+        {"trace_id": "a", "task_id": OF["eval"][0]},
+        *({"trace_id": f"b{k}", "task_id": OF["train"][k]} for k in range(4)),
+        *({"trace_id": f"c{k}", "task_id": OF["train"][k]} for k in range(4, 6)),
+    )
+    spans = prompts(*chain, " ".join(other), " ".join(other))
+    answer = crossing(frame, everyone(frame), spans, HALF, 42, 0.85)
+    assert answer["row"].tolist() == [1, 2, 3, 4]  # c0 and c1 are near each other and touch nothing
+    told = [json.loads(e) for e in answer["evidence"]]
+    assert [e["near"]["trace_id"] for e in told] == ["a", "b0", "b1", "b2"]
+    assert "touches" not in told[0]
+    assert [(e["touches"]["trace_id"], e["touches"]["split"]) for e in told[1:]] == [("a", "eval")] * 3
+
+
+def test_a_family_is_split_whole():
+    by_name = Splits(eval=0.5, family=r"^(.*)-v[0-9]+$")
+    for i in range(50):
+        assert len({split_of(f"sort{i}-v{k}", by_name, 42) for k in range(5)}) == 1
+    assert len({split_of(f"sort{i}-v1", by_name, 42) for i in range(50)}) == 2
+    assert split_of("alone", by_name, 42) == split_of("alone", Splits(eval=0.5), 42)
+
+
+@pytest.mark.parametrize(("pattern", "fault"), [("(", "no regular expression"), ("a", "one group"), ("(a)(b)", "2")])
+def test_a_family_that_cannot_be_found_is_refused(pattern, fault):
+    with pytest.raises(SettingsError, match=fault):
+        load_settings(splits={"family": pattern})

@@ -57,7 +57,7 @@ def test_without_roots_nobody_can_say(flow: MakeFlow, capsys: pytest.CaptureFixt
 
 def test_a_golden_passes_the_same_redactor_before_it_is_compared(flow: MakeFlow) -> None:
     """Without it each address would be a placeholder on one side only and cut the statement's n-grams apart."""
-    mail = "".join(("ann.lee", "@", "corp.example.org"))
+    mail = "".join(("ann.lee", "@", "corpmail.net"))
     statement = " ".join(f"{sentence(60 + i, 5)} write to {mail}" for i in range(6))
     leak = trace("leak", "other", 1.0, 3)
     leak["messages"][0]["content"] = statement

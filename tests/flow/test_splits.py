@@ -87,3 +87,13 @@ def test_an_export_holds_one_split(flow: MakeFlow, tmp_path: Path) -> None:
         named = {json.loads(line)["task_id"] for line in (out / "data-00000.jsonl").read_bytes().splitlines()}
         assert named == {task for task, of in splits(one).items() if of == split}
         assert 'data_files: "data-*.jsonl"' in (out / "README.md").read_text()
+
+
+def test_a_template_that_ties_all_prompts_together_is_told(flow: MakeFlow) -> None:
+    rows = tasks(0, 16)
+    for row in rows:
+        row["messages"][0]["content"] = sentence(7, 40)
+    made = flow({"r1": rows}, splits={"eval": 0.1, "held_out": 0.1}).run()["sft_dataset"]
+    assert made.ledger.dropped["split"]["crosses_eval"] > made.rows
+    (warning,) = [told for told in made.facts["warnings"] if "near ones of other splits" in told]
+    assert warning.startswith(f"{made.ledger.dropped['split']['crosses_eval']} rollouts leave train")

@@ -47,6 +47,7 @@ def refreshed(settings: Any) -> Outcome:
 def _refreshed(settings: Any) -> Outcome:
     from trace_flywheel.flow.curation import freshness
     from trace_flywheel.flow.home import lake_of
+    from trace_flywheel.flow.rescan import rescanned
     from trace_flywheel.flow.roots import remember, roots_in_force
     from trace_flywheel.flow.standing import published
     from trace_flywheel.flow.watch import watch
@@ -82,6 +83,7 @@ def _refreshed(settings: Any) -> Outcome:
     }
     told = {warning: m.name for m in reversed(made) for warning in m.facts.get("warnings", ())}
     warnings = [f"warning: {name}: {warning}" for warning, name in sorted(told.items())]
+    warnings += [f"warning: {told}" for told in rescanned(settings)]
     warnings += [f"warning: {run_id}: its folder is gone; what was read from it stays" for run_id in before.gone]
     problems = [*(f"{q.run_id}: {q.reason}" for q in quarantines), *map(_line, before.problems)]
     return Outcome({**document, "problems": problems, "warnings": warnings}, (*warnings, *problems))

@@ -1,10 +1,12 @@
 """Stage `split`: which task goes to train, eval or held_out, and which train rows stand too near the others.
 
-A task's split is a salted hash of its id against the shares: all rows of a task stay together, and no growth of the
-data moves a task. A train row whose prompt is a near-duplicate of the prompt of an eval or held-out row (the threshold
-of duplicates, verified exactly) would teach what is asked there: it leaves. Rows are compared with those outside train
-only, never in chains, so a template cannot pull a whole set out.
+The split of a task is a salted hash of its family (its id, unless `splits.family` finds a shorter name in it) against
+the shares: all rows of a family stay together, and no growth of the data moves one. Near-duplicate prompts (the
+threshold of duplicates, verified exactly) form components. A component with a row in eval or held_out has no row in
+train: it would teach what is asked there, if need be through a chain of neighbours, each a little different.
 """
+
+import re
 
 import numpy as np
 import pandas as pd
@@ -21,7 +23,9 @@ from trace_flywheel.settings import Splits
 
 def split_of(task_id: str, splits: Splits, seed: int) -> Split:
     """The split of a task: the same in every dataset and version with this seed and these shares."""
-    point = int(content_id(["split", seed, task_id])[:13], 16) / 16**13
+    found = re.search(splits.family, task_id) if splits.family else None
+    family = found[1] if found and found[1] else task_id
+    point = int(content_id(["split", seed, family])[:13], 16) / 16**13
     if point < splits.eval:
         return "eval"
     return "held_out" if point < splits.eval + splits.held_out else "train"
@@ -30,15 +34,31 @@ def split_of(task_id: str, splits: Splits, seed: int) -> Split:
 def crossing(
     frame: pd.DataFrame, alive: np.ndarray, prompt: Spans, splits: Splits, seed: int, threshold: float
 ) -> pd.DataFrame:
-    """Drops of alive train rows near an alive row of another split. `prompt`: the user turns of the alive rows."""
+    """Drops of alive train rows in a component that an alive row of another split is in.
+
+    `prompt`: the user turns of the alive rows. Evidence names the neighbour that the row is near and, where that is a
+    train row itself, the row outside train that the chain ends at.
+    """
     of_task = {task: split_of(task, splits, seed) for task in frame["task_id"].unique().tolist()}
     rows = np.flatnonzero(alive)
     train = (frame["task_id"].iloc[rows].map(of_task) == "train").to_numpy(dtype=bool)
-    match, shares = near_prompts(train, ~train, prompt, threshold)
-    crosses = match != NONE
+    near, share, end = np.full(len(rows), NONE), np.zeros(len(rows)), np.arange(len(rows))
+    reached, left = ~train, train
+    while reached.any() and left.any():
+        match, shares = near_prompts(left, reached, prompt, threshold)
+        reached = match != NONE
+        near[reached], share[reached] = match[reached], shares[reached]
+        end[reached] = end[match[reached]]
+        left = left & ~reached
+
+    def named(at: int) -> dict[str, str]:
+        run_id, trace_id, task_id = (str(frame[name].iat[rows[at]]) for name in ("run_id", "trace_id", "task_id"))
+        return {"run_id": run_id, "trace_id": trace_id, "task_id": task_id, "split": of_task[task_id]}
+
+    crosses = np.flatnonzero(near != NONE)
     evidence = []
-    for other, share in zip(rows[match[crosses]].tolist(), shares[crosses].tolist(), strict=True):
-        run_id, trace_id, task_id = (str(frame[name].iat[other]) for name in ("run_id", "trace_id", "task_id"))
-        named = {"run_id": run_id, "trace_id": trace_id, "task_id": task_id, "split": of_task[task_id]}
-        evidence.append({"near": named, "jaccard_prompt": round(share, 4), "threshold": threshold})
+    for at in crosses.tolist():
+        chain = {"touches": named(end[at])} if end[at] != near[at] else {}
+        jaccard = round(float(share[at]), 4)
+        evidence.append({"near": named(near[at]), **chain, "jaccard_prompt": jaccard, "threshold": threshold})
     return drops(Stage.SPLIT, rows[crosses], "crosses_eval", evidence)

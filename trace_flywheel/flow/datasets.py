@@ -135,7 +135,8 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
         shown = {"kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
         shown |= done.about.as_facts()
         facts = {**curated.facts, **index.joined, **shown, "left_out": done.left_out}
-        warnings = (*index.warnings, *curation.attempts.warnings, *curated.warnings, *done.warnings)
+        told = (*curation.attempts.warnings, *curated.warnings, *funnel.told_of_crossing(curated))
+        warnings = (*index.warnings, *told, *done.warnings)
         facts |= {"golden_files": curation.inputs.golden_files, "warnings": list(warnings)}
         facts |= redaction_facts(name, index.runs, done, settings)
         manifest = manifest_of(index.runs, curation.inputs, settings, kind, digest, CODE, done, facts, warnings)

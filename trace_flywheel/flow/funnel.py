@@ -159,6 +159,17 @@ def crossing_drops(funnel: Funnel, index: Index, settings: Settings) -> pd.DataF
     return crossing(index.frame, funnel.alive, prompt, settings.splits, settings.seed, settings.dedup.threshold)
 
 
+def told_of_crossing(curated: Curated) -> tuple[str, ...]:
+    """A warning where the split cost more rows than it left: a template may tie all prompts into one component."""
+    crossed = int((curated.drops["reason"] == "crosses_eval").sum())
+    if crossed <= len(curated.kept):
+        return ()
+    return (
+        f"{crossed} rollouts leave train because their prompts are near ones of other splits, {len(curated.kept)} "
+        "stay: look whether a template makes different tasks alike.",
+    )
+
+
 def hold_out(funnel: Funnel, index: Index, holdout: Holdout) -> tuple[str, ...]:
     """Goldens by id, then by what the index found of their text. A warning where that is most of what there is."""
     entered = int(funnel.alive.sum())
