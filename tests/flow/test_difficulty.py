@@ -6,8 +6,8 @@ from collections.abc import Callable
 from tests.flow.conftest import Flow, group, trace
 from trace_flywheel.flow.audit import audit
 from trace_flywheel.flow.export import rows_of_version
-from trace_flywheel.lake.dataset import find_version, lines
-from trace_flywheel.records.rows import PromptRow
+from trace_flywheel.lake.dataset import find_version, lines, provenance
+from trace_flywheel.records.rows import PromptRow, RlRow
 from trace_flywheel.redaction.redact import redactor
 
 MakeFlow = Callable[..., Flow]
@@ -57,3 +57,22 @@ def test_a_stale_policy_leaves_the_rl_set_and_no_statistic_moves(flow: MakeFlow)
     assert (made.rows, made.ledger.dropped) == (2, {"groups": {"stale_policy": 2}})
     assert made.facts["zero_spread"] == 0
     assert one.lake.table("grouped_advantages", "advantages").num_rows == 4
+
+
+def test_a_row_says_which_policy_acted_and_how_old_it_is(flow: MakeFlow) -> None:
+    rows = [
+        trace("a-0", "a", 1.0, 1, policy_version="old", finished_at="2025-03-01T00:00:00Z"),
+        trace("a-1", "a", 0.0, 2, policy_version="old", finished_at="2025-03-02T12:00:00Z"),
+        trace("a-2", "a", 1.0, 3, policy_version="new", finished_at="2025-03-20T00:00:00Z"),
+        trace("a-3", "a", 0.0, 4, policy_version="new"),
+        trace("b-0", "b", 1.0, 5),
+        trace("b-1", "b", 0.0, 6),
+    ]
+    made = flow({"r1": rows}).run()["rl_dataset"]
+    version = find_version(made.path.parents[2], "rl_dataset")
+    policies = {
+        p.trace_ids[0]: json.loads(line)["policy"] for p, line in zip(provenance(version), lines(version), strict=True)
+    }
+    old, new, none = ({"version": v, "age_days": a} for v, a in (("old", 17.5), ("new", 0.0), (None, None)))
+    assert policies == {"a-0": old, "a-1": old, "a-2": new, "a-3": new, "b-0": none, "b-1": none}
+    assert [row.policy for row in rows_of_version(version) if isinstance(row, RlRow)] == list(policies.values())

@@ -93,14 +93,20 @@ def group_table(frame: pd.DataFrame, members: np.ndarray, groups: Groups, lost: 
     )
 
 
-def stale_policies(frame: pd.DataFrame, alive: np.ndarray, max_age: float | None) -> pd.DataFrame:
-    """Drops of alive rollouts whose policy last finished more than `max_age` days before the newest of all finishes.
+def policy_ages(frame: pd.DataFrame) -> np.ndarray:
+    """Days between the last finish of each rollout's policy and the newest of all finishes.
 
-    A rollout without a policy version is as old as itself; one without a time has no age.
+    A rollout without a policy version is as old as itself; one without a time has no age (NaN).
     """
     finished = pd.to_datetime(frame["finished_at"], errors="coerce", utc=True, format="ISO8601")
     last = finished.groupby(frame["policy_version"]).transform("max").fillna(finished)
-    days = (finished.max() - last).dt.total_seconds().to_numpy(dtype=np.float64) / 86_400
+    days: np.ndarray = (finished.max() - last).dt.total_seconds().to_numpy(dtype=np.float64) / 86_400
+    return days
+
+
+def stale_policies(frame: pd.DataFrame, alive: np.ndarray, max_age: float | None) -> pd.DataFrame:
+    """Drops of alive rollouts whose policy is older than `max_age` days (`policy_ages`)."""
+    days = policy_ages(frame)
     rows = np.flatnonzero(alive & (days > max_age)) if max_age is not None else np.zeros(0, dtype=np.int64)
     policies = frame["policy_version"].astype(object).where(frame["policy_version"].notna(), None).iloc[rows].tolist()
     evidence = [

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from trace_flywheel.curation import dedup
-from trace_flywheel.curation.advantages import stale_policies
+from trace_flywheel.curation.advantages import policy_ages, stale_policies
 from trace_flywheel.curation.at_fault import group_evidence
 from trace_flywheel.curation.convertible import accepted_ungraded, convertible
 from trace_flywheel.curation.decisions import drops
@@ -153,7 +153,8 @@ def rl(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> 
     flat = int(common.groups["zero_spread"].to_numpy(dtype=bool)[funnel.alive].sum())
     kept = np.flatnonzero(funnel.alive)
     facts = {"zero_spread": flat}
-    return Curated("rl", index, kept, funnel.drops, groups=common.groups, facts=facts, warnings=warnings)
+    groups = common.groups.assign(policy_age=policy_ages(index.frame))
+    return Curated("rl", index, kept, funnel.drops, groups=groups, facts=facts, warnings=warnings)
 
 
 def prompts(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> Curated:

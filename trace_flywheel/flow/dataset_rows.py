@@ -152,7 +152,9 @@ def _rl_row(curated: Curated, row: int, rollout: Rollout) -> RlRow:
     if bool(group["non_positive_mean"]):
         about["non_positive_mean"] = True
     advantage = _number(group["advantage"])
-    return RlRow(row_id, rollout.messages, rollout.tools, rollout.reward, advantage, about, provenance)
+    age = _number(group["policy_age"])
+    policy = {"version": rollout.policy_version, "age_days": None if age is None else round(age, 3)}
+    return RlRow(row_id, rollout.messages, rollout.tools, rollout.reward, advantage, about, provenance, policy)
 
 
 def _pair_rows(lake: Lake, curated: Curated) -> Iterator[tuple[tuple[int, ...], PreferencePair]]:

@@ -124,7 +124,8 @@ def _row(row: Mapping[str, Any], about: Provenance) -> Row:
         return PromptRow(about.row_id, prompt, row["answer"], row["verifier"], row["difficulty"], tools, about)
     messages = tuple(map(_message, row["messages"]))
     if "group" in row:
-        return RlRow(about.row_id, messages, tools, row["reward"], row["advantage"], row["group"], about)
+        policy = row.get("policy") or {}
+        return RlRow(about.row_id, messages, tools, row["reward"], row["advantage"], row["group"], about, policy)
     return SftRow(about.row_id, messages, tools, about)
 
 

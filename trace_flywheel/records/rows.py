@@ -104,6 +104,8 @@ class RlRow(msgspec.Struct, frozen=True):
     advantage: float | None
     group: dict[str, Any]
     provenance: Provenance
+    policy: dict[str, Any] = {}
+    """`version` of the policy that acted, `age_days` of its last finish before the newest of all."""
 
 
 def row_id_of(*parts: Any) -> str:

@@ -49,7 +49,12 @@ class EpisodeLayout(Layout):
                 reward=row.reward,
                 grader=about.grader,
                 grader_version=about.grader_version,
-                extra={"row_id": row.row_id, "advantage": row.advantage, "group": row.group},
+                extra={
+                    "row_id": row.row_id,
+                    "advantage": row.advantage,
+                    "group": row.group,
+                    "policy": row.policy,
+                },
             )
         )
 

@@ -66,6 +66,7 @@ class Messages(Layout):
             "reward": row.reward,
             "advantage": row.advantage,
             "group": row.group,
+            "policy": row.policy,
         }
 
     def prompt_rows(self, row: PromptRow) -> Iterator[Row]:
