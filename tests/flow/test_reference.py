@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from tests.flow.conftest import Flow, sentence, write_runs
-from tests.flow.reference import CAP, KEEP, Reference
+from tests.flow.reference import CAP, KEEP, Reference, folded
 from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.datasets import decided
-from trace_flywheel.flow.funnel import Curated
+from trace_flywheel.flow.funnel import Curated, Kind
 
 TIMES = (None, "2025-03-01T10:00:00Z", "2025-03-02T10:00:00Z")
 
@@ -65,9 +65,9 @@ def fates(curated: Curated) -> dict[str, str]:
     return told | {traces[row]: f"{stage}/{reason}" for row, stage, reason in dropped}
 
 
-def curation_of(rows: list[dict[str, Any]], place: Path) -> Curation:
+def curation_of(rows: list[dict[str, Any]], place: Path, goldens: list[dict[str, Any]] | None = None) -> Curation:
     runs = {run: [{k: v for k, v in r.items() if k != "run"} for r in rows if r["run"] == run] for run in ("r1", "r2")}
-    root = write_runs(place / "data", {run: listed for run, listed in runs.items() if listed})
+    root = write_runs(place / "data", {run: listed for run, listed in runs.items() if listed}, goldens)
     one = Flow(root, place / "home", selection={"keep_fraction": KEEP, "max_per_task": CAP})
     one.ingest()
     return one.curation()
@@ -96,3 +96,24 @@ def test_every_decision_is_the_one_that_the_rules_give(rows: list[dict[str, Any]
         assert {t: a for t, a in given_out.items() if a == a} == pytest.approx(expected.advantages)
         for reason in set(expected.sft().values()) | set(expected.built[0].values()):
             event(reason)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(results(), st.sampled_from(["id", "alias", "statement", "answer"]), st.sampled_from("ab"))
+def test_no_golden_is_in_any_set_whatever_comes_in(rows: list[dict[str, Any]], side: str, task: str) -> None:
+    prompt, answer = sentence(50 + ord(task), 12), sentence(2, 60)
+    golden: dict[str, Any] = {
+        "id": {"task_id": task},
+        "alias": {"task_id": "other", "aliases": [task]},
+        "statement": {"task_id": "other", "prompt": prompt},
+        "answer": {"task_id": "other", "answer": answer},
+    }[side]
+    with tempfile.TemporaryDirectory() as place:
+        curation = curation_of(rows, Path(place), [golden])
+        traces = curation.index.frame["trace_id"].tolist()
+        kinds: tuple[Kind, ...] = ("sft", "pair", "kto", "rl", "prompt")
+        kept = {traces[row] for kind in kinds for row in decided(curation, kind, None).kept.tolist()}
+    for one in rows:
+        texts = [one["messages"][-1]["content"], one.get("correction", {}).get("content", "")]
+        held = any(folded(answer) in folded(text) for text in texts) if side == "answer" else one["task_id"] == task
+        assert not (held and one["trace_id"] in kept), one
