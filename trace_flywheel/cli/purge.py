@@ -28,10 +28,10 @@ def purge(
     from trace_flywheel.flow.purge import find_trace, find_value, value_of
     from trace_flywheel.flow.purge import purge as erase
     from trace_flywheel.flow.watch import side_inputs_now
-    from trace_flywheel.redaction.redact import redactor
     from trace_flywheel.flow.withdraw import difference
     from trace_flywheel.lake.withdrawn import in_force
     from trace_flywheel.records.grading import Withdrawal
+    from trace_flywheel.redaction.redact import redactor
 
     settings = settings_of(home, config)
     reason = redactor(policy_of(settings)).mask(reason)
