@@ -253,6 +253,19 @@ def test_what_one_home_removes_goes_everywhere(url: str, home: Callable[..., Set
     assert [name for name in stored(url, first) if "jobs" in name] == []
 
 
+def test_a_home_that_lost_its_lake_gets_it_back_and_takes_nothing_from_the_store(
+    url: str, home: Callable[..., Settings]
+) -> None:
+    first = home("first", url)
+    with shared(first):
+        partition(first, "one")
+    before = stored(url, first)
+    shutil.rmtree(first.home / "lake")
+    with shared(first):
+        assert [s.inputs_digest for s in lake_of(first).sidecars("rollout_index")] == ["one"]
+    assert stored(url, first) == before
+
+
 def test_raw_text_is_private_in_every_copy(url: str, home: Callable[..., Settings], tmp_path: Path) -> None:
     write_run(tmp_path, "a")
     first, second = home("first", url), home("second", url)
@@ -265,6 +278,7 @@ def test_raw_text_is_private_in_every_copy(url: str, home: Callable[..., Setting
         path = lake.part_path(sidecar, sidecar.parts[0])
     assert path.is_file()
     assert [oct(p.stat().st_mode & 0o777) for p in (path, path.parent)] == ["0o600", "0o700"]
+    assert oct((second.home / "lake" / "graded_traces").stat().st_mode & 0o777) == "0o700"
 
 
 def test_a_bucket_that_is_not_there_is_told_in_one_line(url: str, home: Callable[..., Settings]) -> None:

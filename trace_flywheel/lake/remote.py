@@ -26,6 +26,7 @@ from trace_flywheel.lake.files import (
     OPEN_FOLDER,
     PRIVATE_FILE,
     PRIVATE_FOLDER,
+    make_folder,
     new_file,
     replace_text,
     settle,
@@ -98,7 +99,12 @@ class Remote:
 
     def _pull(self) -> int:
         state, there = self._state(), self._listed(POINTERS)
-        changed = [path for path, tag in there.items() if path not in state.pointers or state.pointers[path].tag != tag]
+        # One that is away here was lost with its home's files, not removed: what is removed goes from the store too.
+        changed = [
+            path
+            for path, tag in there.items()
+            if path not in state.pointers or state.pointers[path].tag != tag or not (self._home / path).is_file()
+        ]
         ours = {path for path in LOGS & set(changed) if self._local_change(path, state)}
         for path in sorted(ours):
             state.pointers[path] = self._join(path)
@@ -140,6 +146,8 @@ class Remote:
             answer = self._asked(self._api.get, POINTERS + path)
             text, tag = bytes(answer.bytes()), answer.meta["e_tag"]
             folder = folder_of(path, text)
+            if path.startswith(f"lake/{RAW}/"):
+                make_folder(self._home / "lake" / RAW, PRIVATE_FOLDER)
             if folder is None or is_text(folder) or self.fetch(folder):
                 replace_text(self._home / path, text.decode(), _mode(path))
                 if folder is not None and folder.startswith("lake/"):
