@@ -1,5 +1,6 @@
 """Generated schemas: the files are what the types say, and real documents fit them."""
 
+import hashlib
 import json
 import tarfile
 from pathlib import Path
@@ -33,6 +34,17 @@ def test_schemas_are_valid_open_and_named(name):
     jsonschema.Draft202012Validator.check_schema(document)
     assert document["$id"].endswith(f"/{name}.schema.json")
     assert "additionalProperties" not in document
+
+
+def test_what_is_published_does_not_change():
+    """A new version is a new file. Only for a new optional key: `cd schemas && sha256sum *.json > SHA256SUMS`."""
+    listed = dict(reversed(line.split("  ")) for line in (FOLDER / "SHA256SUMS").read_text().splitlines())
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in FOLDER.glob("*.json")}
+    assert listed == found
+
+
+def test_no_schema_is_written_by_hand():
+    assert {path.name for path in FOLDER.glob("*.json")} == {f"{name}.schema.json" for name in schemas.TYPES}
 
 
 def test_stream_lines_fit_their_schema(tmp_path):
@@ -69,13 +81,13 @@ def test_coverage_fits(tmp_path, capsys):
 
 @pytest.mark.corpus
 def test_every_conformance_case(shared_dir, tmp_path):
-    """Results, derived stream lines and training signals of all cases."""
+    """Results, rows, derived stream lines and training signals of all cases."""
     with tarfile.open(shared_dir / "conformance" / "benchflow-cases.tar.xz") as tar:
         tar.extractall(tmp_path, filter="data")
     result, stream, signal = (
         validator(name) for name in ("benchflow-result.v1", "rollout-stream.v1", "benchflow-training-signal.v1")
     )
-    seen = {"result": 0, "stream": 0, "signal": 0}
+    seen = {"result": 0, "stream": 0, "signal": 0, "prime-sft": 0, "trl-sft": 0}
     for path in tmp_path.rglob("input/**/result.json"):
         try:
             document = json.loads(path.read_bytes())
@@ -84,6 +96,12 @@ def test_every_conformance_case(shared_dir, tmp_path):
         if isinstance(document, dict):
             assert result.is_valid(document), path
             seen["result"] += 1
+    rows = {name: validator(f"{name}-row.v1") for name in ("prime-sft", "trl-sft")}
+    for path in tmp_path.rglob("expected/*/rows.jsonl"):
+        name = "trl-sft" if "trl" in path.parent.name else "prime-sft"
+        for line in filter(None, path.read_text("utf-8").split("\n")):
+            assert rows[name].is_valid(json.loads(line)), path
+            seen[name] += 1
     for path in tmp_path.rglob("expected-derived/stream*/stdout.jsonl"):
         for line in path.read_text().split("\n")[:-1]:
             assert stream.is_valid(json.loads(line)), path

@@ -22,7 +22,7 @@ def test_faults_name_place_and_rule_but_no_value():
     assert list(shape_faults("prime-sft-row.v1", row)) == [
         "gold: is not allowed in this layout",
         "messages[0].content: must be string or array or null",
-        "messages[0].role: must be one of ['system', 'user', 'assistant', 'tool']",
+        "messages[0].role: must be one of ['assistant', 'system', 'tool', 'user']",
         "messages[1]: needs content or tool_calls",
         "reward: must be number or null",
     ]

@@ -1,7 +1,9 @@
-"""The JSON Schemas that are generated from types: of each document that is written or read, by name and version.
+"""The JSON Schemas, all generated from types: of each document that is written or read, by name and version.
 
-A test compares the files in `schemas/` with what stands here, so a type cannot change without its schema. A new
-optional field keeps the version; anything else is a new name, and the old file stays. Schemas are open.
+A test compares the files in `schemas/` with what stands here, so a type cannot change without its schema, and another
+one holds each file's digest (`schemas/SHA256SUMS`): what is published does not change. A new version is a new name and
+a new file, and the old file stays; only a new optional key keeps the version, as in BenchFlow, and its file's line is
+then written anew. Schemas are open.
 
     python -m trace_flywheel.flow.schemas     writes them anew
 """
@@ -15,7 +17,7 @@ import orjson
 from trace_flywheel.records import benchflow, documents
 from trace_flywheel.records.rollout_stream import CoverageReport, RolloutRecord
 from trace_flywheel.records.rows import Provenance
-from trace_flywheel.trainers import row_models
+from trace_flywheel.trainers import conversation_models, row_models
 
 BASE = "https://trace-flywheel.dev/schemas"
 TYPES: dict[str, type] = {
@@ -41,6 +43,16 @@ TYPES: dict[str, type] = {
     "openenv-episode-row.v1": row_models.OpenenvEpisodeRow,
     "atif-row.v1": row_models.AtifRow,
     "adp-row.v1": row_models.AdpRow,
+    "dataset-manifest.v1": documents.DatasetManifest,
+    "prime-sft-row.v1": conversation_models.PrimeSftRow,
+    "trl-sft-row.v1": conversation_models.TrlSftRow,
+    "trl-dpo-row.v1": conversation_models.TrlDpoRow,
+    "kto-row.v1": conversation_models.KtoRow,
+    "messages-row.v1": conversation_models.MessagesRow,
+    "messages-pair-row.v1": conversation_models.MessagesPairRow,
+    "messages-kto-row.v1": conversation_models.MessagesKtoRow,
+    "branch-child-row.v2": conversation_models.BranchChildRow,
+    "branch-pair-row.v2": conversation_models.BranchPairRow,
 }
 
 
@@ -48,10 +60,25 @@ def document(name: str) -> dict[str, Any]:
     """The schema `name`, from its type. `KeyError` for a name that no type stands for."""
     kind = TYPES[name]
     (root,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    definitions = {key: _plain(definition) for key, definition in definitions.items()}
     top = definitions.pop(root["$ref"].rpartition("/")[2])
     title = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{BASE}/{name}.schema.json"}
     held = {"$defs": dict(sorted(definitions.items()))} if definitions else {}
     return {**title, **top, "title": name, **held}
+
+
+def _plain(schema: Any) -> Any:
+    """The same schema with `type: [a, b]` for a choice of bare types, whose faults are told better."""
+    if isinstance(schema, list):
+        return [_plain(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    told = {key: _plain(value) for key, value in schema.items()}
+    choices = told.get("anyOf")
+    if choices and all(one.keys() == {"type"} for one in choices):
+        del told["anyOf"]
+        told["type"] = [one["type"] for one in choices]
+    return told
 
 
 def text(name: str) -> bytes:
