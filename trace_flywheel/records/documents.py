@@ -42,6 +42,10 @@ class SignalGroup(msgspec.Struct, omit_defaults=True):
     """Why no member has an advantage."""
     non_positive_mean: bool = False
     """max-rl has no baseline: every advantage is 0."""
+    non_positive_mean_parts: list[str] = []
+    """Parts of the reward that max-rl has no baseline for."""
+    vector_names_differ: bool = False
+    """Its members' rewards have different parts."""
 
 
 class TrainingSignal(msgspec.Struct):

@@ -140,6 +140,7 @@ def test_each_part_of_the_reward_has_its_own_advantage(jobs, benchflow_trial):
     assert [r["reward_vector"]["names"] for r in rows] == [["reward", "style"], ["reward", "style"], ["reward"]]
     assert [r["advantage_vector"] for r in rows] == [[-1.0, 0.0], [0.5, 0.0], [0.5]]
     assert tally.groups[0]["vector_names_differ"] is True
+    assert all(r["group"]["vector_names_differ"] is True for r in rows)
     assert list(rows[0])[-4:] == ["reward_vector", "advantage", "advantage_vector", "group"]
 
 
@@ -151,3 +152,16 @@ def test_a_part_that_one_member_has_gives_null(jobs, benchflow_trial):
     (trial / "result.json").write_bytes(orjson.dumps(result))
     rows, _ = run(jobs, normalisation="loo", reward_vector=True)
     assert rows[1]["advantage_vector"] == [1.0, None]
+
+
+def test_a_part_that_max_rl_cannot_divide_by_gives_0_and_a_flag(jobs, benchflow_trial):
+    for number, (reward, style) in enumerate(((1.0, -1.0), (0.0, 0.5), (1.0, 0.0))):
+        trial = benchflow_trial(jobs / "j", f"t__{number}", reward)
+        result = orjson.loads((trial / "result.json").read_bytes())
+        result["rewards"]["style"] = style
+        (trial / "result.json").write_bytes(orjson.dumps(result))
+    rows, tally = run(jobs, normalisation="max-rl", reward_vector=True)
+    assert [r["advantage_vector"] for r in rows] == [[pytest.approx(0.5), 0.0], [-1.0, 0.0], [pytest.approx(0.5), 0.0]]
+    assert [r["group"]["non_positive_mean_parts"] for r in rows] == [["style"]] * 3
+    assert tally.groups[0]["non_positive_mean_parts"] == ["style"]
+    assert "non_positive_mean" not in tally.groups[0]

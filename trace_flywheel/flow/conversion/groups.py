@@ -4,10 +4,11 @@ All rollouts that were selected are members, before any filter on reward, so tha
 One that could not be read stands in every group that what is known of it does not exclude.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from trace_flywheel.curation.baselines import advantages
+from trace_flywheel.curation.baselines import advantages, no_baseline
 from trace_flywheel.curation.group_signals import Member, Signal, group_signals
 from trace_flywheel.flow.conversion.rollout import Outcome
 from trace_flywheel.records.normalisation import Normalisation
@@ -38,18 +39,29 @@ def advantage_vectors(
     eps: float,
 ) -> list[list[float | None] | None]:
     """Advantages per part of the reward, by the same formula over the members that have the part; None for a rollout
-    without parts. A part that only one member has gives null. Groups whose members name different parts say so."""
+    without parts. A part that only one member has gives null. Groups whose members name different parts say so
+    (`vector_names_differ`), and which parts have a mean that max-rl cannot divide by (`non_positive_mean_parts`), in
+    the rows too."""
     answers: list[list[float | None] | None] = [None] * len(outcomes)
-    block_of = {block["id"]: block for block in blocks}
+    told: dict[str, list[dict[str, Any]]] = {block["id"]: [block] for block in blocks}
+    for signal in found:
+        if signal is not None:
+            told[signal.group["id"]].append(signal.group)
     grouped: dict[str, list[int]] = {}
     for position, (outcome, signal) in enumerate(zip(outcomes, found, strict=True)):
         if signal is not None and outcome.vector is not None and outcome.reward is not None and not outcome.retried:
             grouped.setdefault(signal.group["id"], []).append(position)
     for name, positions in grouped.items():
         parts = [outcomes[i].vector or {} for i in positions]
+        names = list(dict.fromkeys(key for part in parts for key in part))
+        flags: dict[str, Any] = {}
         if len({tuple(part) for part in parts}) > 1:
-            block_of[name]["vector_names_differ"] = True
-        columns = {key: _column(parts, key, normalisation, eps) for part in parts for key in part}
+            flags["vector_names_differ"] = True
+        if without := [key for key in names if _has_no_baseline(parts, key, normalisation)]:
+            flags["non_positive_mean_parts"] = without
+        for group in told[name]:
+            group |= flags
+        columns = {key: _column(parts, key, normalisation, eps) for key in names}
         for number, position in enumerate(positions):
             answers[position] = [columns[key][number] for key in parts[number]]
     return answers
@@ -59,11 +71,20 @@ def _column(
     parts: Sequence[dict[str, float | None]], key: str, normalisation: Normalisation, eps: float
 ) -> list[float | None]:
     """One part's advantages, in the order of members."""
-    values = {i: value for i, part in enumerate(parts) if (value := part.get(key)) is not None}
+    values = _values(parts, key)
     if len(values) < 2:
         return [None] * len(parts)
     answers = dict(zip(values, advantages(list(values.values()), normalisation, eps), strict=True))
     return [answers.get(i) for i in range(len(parts))]
+
+
+def _has_no_baseline(parts: Sequence[dict[str, float | None]], key: str, normalisation: Normalisation) -> bool:
+    values = _values(parts, key)
+    return len(values) > 1 and no_baseline(normalisation, math.fsum(values.values()) / len(values))
+
+
+def _values(parts: Sequence[dict[str, float | None]], key: str) -> dict[int, float]:
+    return {i: value for i, part in enumerate(parts) if (value := part.get(key)) is not None}
 
 
 def _member(outcome: Outcome, key: dict[str, str | None]) -> Member:
