@@ -19,6 +19,7 @@ def test_the_layouts_by_name():
         "prime-sft": ("sft",),
         "rl-prompts": ("rl",),
         "skyrl-sft": ("sft",),
+        "skyrl-tokens": (),
         "trl-dpo": ("pair",),
         "trl-sft": ("sft",),
         "verifiers": ("rl",),

@@ -1,10 +1,12 @@
 """skyrl-sft through SkyRL's own row tokenisation: the conversation as the template renders it, tools parsed."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from trace_flywheel.cli.main import main
 from trace_flywheel.trainers.registry import layout
 
 trainer = pytest.importorskip("skyrl.train.sft_trainer", exc_type=ImportError)
@@ -12,6 +14,8 @@ trainer = pytest.importorskip("skyrl.train.sft_trainer", exc_type=ImportError)
 from skyrl.train.config.sft_config import TrainOnWhat  # noqa: E402
 
 SOME = 16
+PROMPTS = ([1, 2, 3], [1, 2, 3, 10, 11, 20])
+ANSWERS = ([10, 11], [30])
 
 
 def told(tokenizer: Any, made: dict[str, Any]) -> tuple[str, str]:
@@ -54,3 +58,34 @@ def test_every_row_renders_as_its_template_does(converted, tokenizer, template: 
         assert whole == expected
         assert learned
         assert expected.endswith(learned)
+
+
+def token_trial(trial: Path) -> None:
+    """A BenchFlow trial of two calls whose capture has token ids."""
+    messages: list[dict[str, Any]] = []
+    lines = []
+    for prompt, answer in zip(PROMPTS, ANSWERS, strict=True):
+        messages.append({"role": "user", "content": f"ask {prompt[-1]}"})
+        said = {"role": "assistant", "content": f"say {answer[0]}"}
+        body = {"model": "p", "messages": list(messages)}
+        completion = {"index": 0, "token_ids": answer, "logprobs": [-0.5] * len(answer)}
+        block = {"schema_version": "benchflow.token_capture.v1", "provider": "vllm", "unavailable": {}}
+        block |= {"prompt_token_ids": prompt, "completions": [completion]}
+        response = {"status_code": 200, "body": {"choices": [{"index": 0, "message": said}]}}
+        lines.append({"request": {"body": body}, "response": response, "metadata": {"token_capture": block}})
+        messages.append(said)
+    (trial / "trajectory").mkdir(parents=True)
+    (trial / "trajectory/llm_trajectory.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (trial / "result.json").write_text(json.dumps({"task_name": "t", "agent": "a", "rewards": {"reward": 1.0}}))
+
+
+def test_token_rows_load_as_a_pretokenised_set(tmp_path: Path) -> None:
+    from skyrl.train.dataset.pretokenized import load_from_pretokenized
+
+    token_trial(tmp_path / "job/t__1")
+    out = tmp_path / "rows.jsonl"
+    assert main(["convert", str(tmp_path / "job"), "--format", "skyrl-tokens", "--out", str(out)]) == 0
+    rows = load_from_pretokenized(str(out))
+    assert len(rows) == 1
+    learned = {name: rows[0][name] for name in ("input_ids", "num_actions", "loss_mask")}
+    assert learned == {"input_ids": [1, 2, 3, 10, 11, 20, 30], "num_actions": 4, "loss_mask": [1, 1, 0, 1]}

@@ -36,6 +36,7 @@ TYPES: dict[str, type] = {
     "benchflow-training-signal.v1": benchflow.TrainingSignal,
     "verl-sft-row.v1": row_models.VerlSftRow,
     "skyrl-sft-row.v1": row_models.SkyrlSftRow,
+    "skyrl-tokens-row.v1": row_models.SkyrlTokensRow,
     "openai-ft-row.v1": row_models.OpenaiFtRow,
     "instruct-row.v1": row_models.InstructRow,
     "rl-prompt-row.v1": row_models.RlPromptRow,

@@ -42,7 +42,8 @@ def candidates(rollout: Rollout, choice: Choice) -> Iterator[Candidate]:
         yield _windowed(_main_thread(rollout, main), choice)
         calls = sorted(last.values(), key=lambda e: e.index)
     for call in calls:
-        yield _windowed(_of_call(rollout, call), choice)
+        candidate = msgspec.structs.replace(_of_call(rollout, call), thread_end=choice.row_mode == "trial")
+        yield _windowed(candidate, choice)
 
 
 def _main_thread(rollout: Rollout, last: Exchange | None) -> Candidate:
@@ -51,6 +52,7 @@ def _main_thread(rollout: Rollout, last: Exchange | None) -> Candidate:
         rollout.tools,
         exchange_index=last.index if last else (rollout.metadata or {}).get("exchange_index"),
         model=(last.model if last else None) or rollout.request_model or rollout.model,
+        thread_end=last is not None,
     )
 
 

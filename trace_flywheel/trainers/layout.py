@@ -22,6 +22,8 @@ class Candidate(msgspec.Struct, frozen=True):
     purpose: str = "agent"
     model: str | None = None
     spawned_by: str | None = None
+    thread_end: bool = False
+    """Its call is the last of its conversation, and the row stands for all of them."""
 
 
 class Layout:
@@ -41,6 +43,9 @@ class Layout:
     """What the trainer opens: a file of lines, a table, or a folder with lines and metadata."""
     DISTINCT: ClassVar[bool] = False
     """Several rollouts give the same row, which is written once."""
+
+    CALLS: ClassVar[bool] = False
+    """Rows are made from the recorded calls, not from the messages alone."""
 
     def sft_rows(self, row: SftRow) -> Iterator[Row]:
         """Rows of a dataset's SFT row: one, or one per supervised turn where the trainer knows no masks."""

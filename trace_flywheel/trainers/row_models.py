@@ -108,6 +108,14 @@ class SkyrlSftRow(msgspec.Struct):
     row_id: str | None = None
 
 
+class SkyrlTokensRow(msgspec.Struct):
+    """A tokenised conversation for SkyRL's SFT trainer; both lists have one length."""
+
+    input_ids: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(min_length=1)]
+    loss_mask: list[Literal[0, 1]]
+    task_id: str | None = None
+
+
 class OpenaiFtRow(msgspec.Struct):
     """An example for OpenAI's fine-tuning of chat models."""
 

@@ -93,7 +93,7 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
     tally = Tally(request.format)
     tally.windowed = request.window is not None
     choice = request.choice
-    wants_calls = choice.row_mode == "exchange" or choice.helpers or choice.subagents
+    wants_calls = choice.row_mode == "exchange" or choice.helpers or choice.subagents or target.CALLS
     job = Job(
         request.format,
         Rules(choice, request.min_reward, request.group_advantage is not None, request.reward_vector, request.window),
