@@ -56,6 +56,8 @@ def validate(
     if faults:
         raise typer.Exit(1)
     answer = {"format": format, "ok": True, "rows": check.rows, "rows_with_tool_calls": check.rows_with_calls}
+    if counts := check.counts.as_json():
+        answer |= {"path": str(file), **counts}
     print(json.dumps({**answer, **told}, sort_keys=True))
 
 

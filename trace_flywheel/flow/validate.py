@@ -32,6 +32,7 @@ class FileCheck:
         self.max_line_bytes = max_line_bytes
         self.rows = 0
         self.rows_with_calls = 0
+        self.counts = layout.counts()
 
     def __iter__(self) -> Iterator[LineFault]:
         file = rows_file(self.layout, self.path)
@@ -53,6 +54,8 @@ class FileCheck:
                 continue
             self.rows_with_calls += has_calls(line.value)
             faults = list(self.layout.validate(line.value))
+            if not faults:
+                self.counts.add(line.value)
             yield from (LineFault(line.number, text) for text in faults or across(line.value))
             first = seen.setdefault(sha256_hex(canonical_json(line.value)), line.number)
             if first != line.number:

@@ -4,6 +4,7 @@ A child row is the shared prefix and one continuation, with its advantage over t
 prefix, byte for byte. A pair is two siblings of different reward. Arguments are JSON strings, reasoning stays.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from trace_flywheel.records.branch import BranchChild, BranchTrial, Fork
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.message import Message, Tool
 from trace_flywheel.trainers.chat import ChatMessage, chat_messages, chat_tools
-from trace_flywheel.trainers.layout import Layout, Row
+from trace_flywheel.trainers.layout import Layout, Row, RowCounts
 from trace_flywheel.trainers.rules import ADVANTAGE_TOLERANCE, conversation_faults, is_empty_answer
 from trace_flywheel.trainers.schema import shape_faults
 
@@ -43,6 +44,27 @@ class BranchTree(Layout):
                     yield "prefix: is not that of the fork's other children"
 
         return siblings
+
+    def counts(self) -> RowCounts:
+        return BranchCounts()
+
+
+class BranchCounts(RowCounts):
+    """BenchFlow's counts of a branch file: rows by kind, forks, rows whose prefix is not whole."""
+
+    def __init__(self) -> None:
+        self._kinds: Counter[str] = Counter()
+        self._forks: set[tuple[str, str]] = set()
+        self._prefix_incomplete = 0
+
+    def add(self, row: Row) -> None:
+        self._kinds[row["kind"]] += 1
+        self._forks.add((row["trial"], row["fork_id"]))
+        self._prefix_incomplete += row["prefix_complete"] is False
+
+    def as_json(self) -> dict[str, Any]:
+        kinds = dict(sorted(self._kinds.items()))
+        return {"kinds": kinds, "forks": len(self._forks), "prefix_incomplete": self._prefix_incomplete}
 
 
 def child_row(trial: BranchTrial, fork: Fork, child: BranchChild, tools: Sequence[Tool]) -> Row:

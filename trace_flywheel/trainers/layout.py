@@ -79,6 +79,21 @@ class Layout:
         """A check for one file, given its sound rows in order: faults that no row shows by itself."""
         return lambda row: iter(())
 
+    def counts(self) -> "RowCounts":
+        """What `validate` tells of a sound file beside its rows; fed with each of them."""
+        return RowCounts()
+
+
+class RowCounts:
+    """Counts of one layout's own. This one counts nothing."""
+
+    def add(self, row: Row) -> None:
+        """One sound row."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The counts by name."""
+        return {}
+
 
 def dropped_nulls(row: Row) -> Row:
     """The row without keys that have no value."""

@@ -8,7 +8,7 @@ changed, so such a rollout has no row. With `--row-mode exchange` a row is one c
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -80,8 +80,10 @@ def _tokens(call: Exchange, rollout: Rollout) -> Sampled | str:
     completions = captured.get("completions")
     first = completions[0] if isinstance(completions, list) and completions else {}
     prompt, answer = captured.get("prompt_token_ids"), first.get("token_ids")
-    if not _ids(prompt) or not _ids(answer):
-        return f"call {call.index} has no token ids of its {'answer' if _ids(prompt) else 'prompt'}"
+    if not _ids(prompt):
+        return f"call {call.index} has no token ids of its prompt"
+    if not _ids(answer):
+        return f"call {call.index} has no token ids of its answer"
     logprobs = first.get("logprobs")
     if not isinstance(logprobs, list) or len(logprobs) != len(answer):
         return f"call {call.index} has no logprob for each token of its answer"
@@ -96,7 +98,7 @@ def _breaks(calls: Sequence[Sampled]) -> Iterator[str]:
             yield f"the prompt of call {after.index} does not extend call {before.index}"
 
 
-def _ids(value: Any) -> bool:
+def _ids(value: Any) -> TypeGuard[list[int]]:
     return isinstance(value, list) and bool(value) and all(type(one) is int for one in value)
 
 

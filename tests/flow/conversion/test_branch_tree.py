@@ -265,3 +265,27 @@ def test_the_repositorys_own_branch_fixture(shared_dir, tmp_path):
     derived = case / "expected-derived" / "branch-tree"
     assert [[r[k] for k in keys] for r in rows(out)] == [[r[k] for k in keys] for r in rows(derived / "children.jsonl")]
     assert len(rows(pairs)) == 2
+
+
+def test_validate_counts_kinds_forks_and_prefixes_that_are_not_whole(trial, tmp_path, capsys):
+    out, pairs = tmp_path / "rows.jsonl", tmp_path / "pairs.jsonl"
+    assert (
+        main(["convert", str(trial.parent), "--format", "branch-tree", "--out", str(out), "--pairs", str(pairs)]) == 0
+    )
+    capsys.readouterr()
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    out.write_text("".join(json.dumps({**row, "prefix_complete": i > 0}) + "\n" for i, row in enumerate(rows)))
+    assert main(["validate", str(out), "--format", "branch-tree"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "format": "branch-tree",
+        "ok": True,
+        "path": str(out),
+        "rows": 3,
+        "rows_with_tool_calls": 3,
+        "kinds": {"branch_child": 3},
+        "forks": 1,
+        "prefix_incomplete": 1,
+    }
+    assert main(["validate", str(pairs), "--format", "branch-tree"]) == 0
+    said_of_pairs = json.loads(capsys.readouterr().out)
+    assert (said_of_pairs["kinds"], said_of_pairs["forks"]) == ({"branch_pair": 1}, 1)
