@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from trace_flywheel.curation.regrade import join_scores, join_verdicts
 from trace_flywheel.curation.sketch import Spans
+from trace_flywheel.flow.gathered import index_rows
 from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
 from trace_flywheel.flow.inputs import SideInputs
-from trace_flywheel.lake.index import INDEX_SCHEMA, SCALARS
+from trace_flywheel.lake.index import SCALARS
 from trace_flywheel.lake.store import Lake, LakeError, Sidecar
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Drop
@@ -99,15 +99,13 @@ def digest_of(runs: Sequence[Sidecar]) -> str:
 def load_index(lake: Lake) -> Index:
     """The index of every run whose partitions agree; the others are named in `stale` and take no part."""
     runs, stale = agreeing(lake)
-    tables = [INDEX_SCHEMA.empty_table()]
+    table = index_rows(lake, runs)
     lost: list[Drop] = []
     for sidecar in runs:
         try:
-            tables += [pq.read_table(lake.part_path(sidecar, part), schema=INDEX_SCHEMA) for part in sidecar.parts]
             lost += lake.drops(sidecar)
         except FileNotFoundError:
             raise LakeError(f"run {sidecar.run_id} changed while the index was read; run it again") from None
-    table = pa.concat_tables(tables).unify_dictionaries()
     keys = [(name, "ascending") for name in ("run_id", "trace_id", "part", "position")]
     table = table.take(pc.sort_indices(table, sort_keys=keys)).combine_chunks()
     return Index(

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from trace_flywheel.curation.golden_text import grams_of
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.frame import agreeing
+from trace_flywheel.flow.gathered import index_rows
 from trace_flywheel.flow.inputs import SideInputs
-from trace_flywheel.lake.index import INDEX_SCHEMA
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.settings import Settings
 
@@ -20,12 +18,7 @@ def holdout_over(lake: Lake, settings: Settings, inputs: SideInputs) -> Holdout:
     """The goldens in force, weighed by what the prompts of all tasks in the index hold. Reads two columns of it."""
     if not inputs.goldens:
         return Holdout((), settings.goldens.overlap)
-    schema = pa.schema([INDEX_SCHEMA.field(name) for name in _COLUMNS])
-    tables = [schema.empty_table()]
-    for sidecar in agreeing(lake)[0]:
-        paths = [lake.part_path(sidecar, part) for part in sidecar.parts]
-        tables += [pq.ParquetFile(path).read(columns=list(_COLUMNS)).select(_COLUMNS) for path in paths]
-    asked = pa.concat_tables(tables).to_pandas()
+    asked = index_rows(lake, agreeing(lake)[0], _COLUMNS).to_pandas()
     by_task = asked_by_task(*(asked[name] for name in _COLUMNS))
     return Holdout(inputs.goldens, settings.goldens.overlap, by_task)
 

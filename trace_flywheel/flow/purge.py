@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trace_flywheel.flow import datasets, tables
+from trace_flywheel.flow import datasets, gathered, tables
 from trace_flywheel.flow.corpus_index import erase
 from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.expected import BEFORE, STEPS, Expected
@@ -88,6 +88,7 @@ def purge(lake: Lake, settings: Settings, inputs: SideInputs, addresses: Sequenc
         bury(lake, _stones(lake, run_id, traces, reason))
         for step, sidecar in standing.items():
             _rewrite(lake, settings, inputs, sidecar, traces, step in fresh)
+    gathered.forget(lake)
     there = dataset.names(lake.home)
     versions = tuple(_remove_versions(lake, set(addresses)))
     (lake.root / "needs_grading.jsonl").unlink(missing_ok=True)

@@ -8,6 +8,8 @@ import pyarrow as pa
 
 from trace_flywheel.records.index import PERMUTATIONS, IndexEntry
 
+GATHERED = "gathered_index"
+"""A copy of the index of all runs in one file: each home makes its own."""
 LISTS = {
     "message_hashes": pa.list_(pa.int64()),
     "message_norms": pa.list_(pa.int64()),

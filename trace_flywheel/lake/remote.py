@@ -33,6 +33,7 @@ from trace_flywheel.lake.files import (
     workplace,
 )
 from trace_flywheel.lake.files import TEMPORARY as UNFINISHED
+from trace_flywheel.lake.index import GATHERED
 from trace_flywheel.records.errors import FlywheelError
 
 Value = TypeVar("Value")
@@ -303,7 +304,7 @@ def pointers(home: Path) -> Iterator[tuple[str, bytes]]:
     """(path below the home, bytes) of everything in lake and datasets that changes in place."""
     lake = home / "lake"
     for path in sorted(lake.iterdir()) if lake.is_dir() else ():
-        if path.name.startswith(UNFINISHED):
+        if path.name.startswith(UNFINISHED) or path.name == GATHERED:
             continue
         if path.is_file():
             if path.name != "format" and path.suffix not in (".json", ".jsonl"):

@@ -316,6 +316,11 @@ class Lake:
                 shutil.rmtree(old)
         return sidecar
 
+    def discard(self, asset: str) -> None:
+        """Remove an unpartitioned asset; its pointer goes first."""
+        (self.root / asset / "current").unlink(missing_ok=True)
+        shutil.rmtree(self.root / asset, ignore_errors=True)
+
     # quarantine
 
     def quarantined(self, run_id: str) -> Quarantine | None:
