@@ -55,7 +55,7 @@ test-trainers: $(TRAINERS)/.ready $(BENCHFLOW)/.ready
 	TRAINERS_REQUIRED=1 BENCH=$(BENCHFLOW)/bin/bench $(TRAINERS)/bin/python -m pytest tests/trainers_proof
 
 bench: setup-dev
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(BENCH)
 
 harden: setup-dev
 	$(BIN)/python -m tests.harden

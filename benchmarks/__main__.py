@@ -1,54 +1,57 @@
-"""`make bench`: convert on a generated job, measured as whole processes.
+"""`make bench`: the product against its rivals, side by side in one run. See docs/benchmarks.md.
 
-Prints wall seconds, user CPU and peak memory. With more than one worker only the wall time says something: the CPU of
-the workers is not this process's.
+Gates are ratios of figures taken in the same rounds; absolute figures are told and never judged.
 """
 
 import argparse
+import json
 import os
-import subprocess
+import platform
 import sys
 import tempfile
-import time
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
-from benchmarks.jobs import write_job
+from benchmarks.report import document, table
+from benchmarks.suites import Asked, Result
 
-VARIANTS = (
-    ("prime-sft", ["--workers", "1"]),
-    ("prime-sft, 2 workers", ["--workers", "2"]),
-    ("prime-sft, not redacted", ["--workers", "1", "--no-redact"]),
-    ("trl-sft", ["--format", "trl-sft", "--workers", "1"]),
-    ("prime-sft, one row a call", ["--row-mode", "exchange", "--workers", "1"]),
-    ("prime-sft, one row a call, 2 workers", ["--row-mode", "exchange", "--workers", "2"]),
-    ("prime-sft, grpo advantages", ["--group-advantage", "grpo", "--group-by", "task,agent,model", "--workers", "1"]),
-)
+SUITES = ("kernels", "convert", "memory", "end-to-end", "scaling")
 
 
-def measured(arguments: list[str]) -> tuple[float, float, float]:
-    """(wall seconds, user CPU seconds, peak MB) of a `flywheel` command."""
-    start = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "trace_flywheel.cli.main", *arguments], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"flywheel {' '.join(arguments)} failed")
-    return time.perf_counter() - start, usage.ru_utime, usage.ru_maxrss / 1024
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=int, default=2000)
-    trials = parser.parse_args().trials
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        job = write_job(folder / "jobs", trials)
-        size = sum(file.stat().st_size for file in job.rglob("*.jsonl")) / 1e6
-        print(f"{trials} trials, {size:.0f} MB of captures")
-        for label, arguments in VARIANTS:
-            wall, user, peak = measured(["convert", str(folder / "jobs"), "--out", str(folder / "rows"), *arguments])
-            rows = (folder / "rows").stat().st_size / 1e6
-            print(f"{label:38} {wall:7.2f} s wall {user:7.2f} s user {peak:6.0f} MB peak {rows:7.0f} MB out")
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=str(__doc__).splitlines()[0])
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(SUITES)}; all by default")
+    parser.add_argument("--rollouts", type=int, default=200, help="of the generated corpora")
+    parser.add_argument("--rounds", type=int, default=3, help="of interleaved measurements")
+    parser.add_argument("--sample", type=int, default=40, help="rollouts for the straightforward build")
+    parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here too")
+    parser.add_argument("--work", type=Path, metavar="DIR", help="where corpora are written; a temporary folder else")
+    parser.add_argument("--no-rivals", action="store_true", help="install and run no rival")
+    parser.add_argument("--python312", metavar="PYTHON", help="for bench train convert; found by itself")
+    given = parser.parse_args(arguments)
+    unknown = [name for name in given.suites if name not in SUITES]
+    if unknown:
+        parser.error(f"{unknown[0]}: no suite; there are {', '.join(SUITES)}")
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory(dir=given.work) as folder:
+        for name in given.suites or SUITES:
+            work = Path(folder) / name
+            work.mkdir()
+            asked = Asked(
+                work, given.rollouts, given.rounds, given.sample, given.seed, not given.no_rivals, given.python312
+            )
+            suite = import_module(f"benchmarks.suites.{name.replace('-', '_')}")
+            for result in suite.measure(asked):
+                results.append(result)
+                print(f"{result.what}: {result.own} {result.ratio or ''}", file=sys.stderr, flush=True)
+    machine = {"cores": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()}
+    if given.json:
+        given.json.write_text(json.dumps(document(results, machine, given.rollouts, given.rounds), indent=1) + "\n")
+    print(table(results))
+    return int(any(result.passed is False for result in results))
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

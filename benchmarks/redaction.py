@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable
 
-from benchmarks.jobs import text
+from benchmarks.text import text
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout, Source
 from trace_flywheel.redaction.engines import best_engine

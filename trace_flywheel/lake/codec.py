@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from trace_flywheel.lake.columns import column
 from trace_flywheel.records.canonical import canonical_json
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.message import Message, Tool
@@ -117,7 +118,7 @@ def size_of(row: tuple[Any, ...]) -> int:
 def table_of(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     """One table of rows in their order."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
-    return pa.table([pa.array(c, type=f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+    return pa.Table.from_arrays([column(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
 
 
 def rollouts_of(table: pa.Table) -> Iterator[Rollout]:

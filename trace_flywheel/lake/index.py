@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from trace_flywheel.lake.columns import column
 from trace_flywheel.records.index import PERMUTATIONS, IndexEntry
 
 GATHERED = "gathered_index"
@@ -46,4 +47,6 @@ def index_table(entries: Sequence[IndexEntry]) -> pa.Table:
     """Entries as a table, in their order."""
     rows: list[tuple[Any, ...]] = [msgspec.structs.astuple(e) for e in entries]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(INDEX_SCHEMA)
-    return pa.table([pa.array(c, type=f.type) for c, f in zip(columns, INDEX_SCHEMA, strict=True)], schema=INDEX_SCHEMA)
+    return pa.Table.from_arrays(
+        [column(c, f.type) for c, f in zip(columns, INDEX_SCHEMA, strict=True)], schema=INDEX_SCHEMA
+    )

@@ -1,0 +1,93 @@
+"""Job folders to published datasets, Dagster and Parquet included, against the straightforward build: issue 7's gate.
+
+The straightforward build gets a sample, because it takes a tenth of a second a rollout; rates (MB of source a CPU
+second) are compared. Its pass does less (see `rivals/straightforward.py`). Both read the same bytes.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import orjson
+
+from benchmarks import folders, rivals
+from benchmarks.corpus import shaped
+from benchmarks.measure import Cost, cost_of, interleaved, median, ratio
+from benchmarks.suites import Asked, Result
+from benchmarks.suites.convert import FLYWHEEL
+
+RIVAL = Path(rivals.__file__).parent / "straightforward.py"
+GATE, CORES_GATE = 80.0, 1.7
+ENOUGH = 10_000
+"""Rollouts from which on start-up (imports, Dagster) no longer decides."""
+
+
+def measure(asked: Asked) -> Iterator[Result]:
+    programs = rivals.made(rivals.SKETCHES) if asked.rivals else None
+    patterns = asked.work / "patterns.json"
+    write_patterns(patterns)
+    for format in ("eval", "benchflow"):
+        folder = asked.work / f"e2e-{format}"
+        size = folders.write(folder, format, shaped(asked.rollouts, seed=asked.seed))
+        contestants = {
+            "1": partial(refresh, folder / "jobs", asked.work / "home1", 1),
+            "2": partial(refresh, folder / "jobs", asked.work / "home2", 2),
+        }
+        if programs is not None:
+            command = [programs / "python", RIVAL, folder / "jobs", patterns, asked.work / "plain.jsonl"]
+            contestants["plain"] = partial(cost_of, [*command, asked.sample])
+        costs = interleaved(contestants, asked.rounds)
+        yield from _compared(asked, f"{format}, {asked.rollouts} rollouts, {size:.0f} MB", size, costs)
+        yield _secrets_left(folder, asked.work / "home1")
+        if _datasets(asked.work / "home1") != _datasets(asked.work / "home2"):
+            raise SystemExit(f"{format}: one and two workers published different bytes")
+
+
+def _compared(asked: Asked, what: str, size: float, costs: dict[str, list[Cost]]) -> Iterator[Result]:
+    one, two = costs["1"], costs["2"]
+    rate = size / median(one, "cpu")
+    told = f"{rate:.1f} MB a CPU second, {median(one, 'wall'):.1f} s, {median(one, 'peak'):.0f} MB"
+    if "plain" in costs:
+        said = [json.loads(cost.out) for cost in costs["plain"]]
+        plain = [s["bytes"] / 1e6 / s["cpu"] for s in said]
+        better = ratio([size / cost.cpu for cost in one], plain)
+        gate = GATE if asked.rollouts >= ENOUGH and what.startswith("eval") else None
+        theirs = f"{plain[0]:.2f} MB a CPU second ({said[0]['rollouts']} rollouts)"
+        yield Result("end-to-end", what, told, theirs, better, gate)
+    cores = ratio([cost.wall for cost in one], [cost.wall for cost in two])
+    shown = f"{median(two, 'wall'):.1f} s, worker {median(two, 'workers'):.0f} MB, main {median(two, 'peak'):.0f} MB"
+    yield Result("end-to-end", f"{what}: two workers for one", shown, told, cores, None)
+
+
+def refresh(jobs: Path, home: Path, workers: int) -> Cost:
+    """From nothing to everything."""
+    shutil.rmtree(home, ignore_errors=True)
+    env = {"FLYWHEEL_INGEST__WORKERS": str(workers)}
+    return cost_of([*FLYWHEEL, "refresh", "--root", jobs, "--home", home, "--json"], env)
+
+
+def write_patterns(path: Path) -> None:
+    """The product's rules as plain patterns, for `re`."""
+    code = (
+        "import json, sys\nfrom trace_flywheel.redaction.rules import rules_of\n"
+        "json.dump([[r.name, r.pattern()] for r in rules_of('standard')], open(sys.argv[1], 'w'))"
+    )
+    cost_of([sys.executable, "-c", code, path])
+
+
+def _secrets_left(folder: Path, home: Path) -> Result:
+    published = b"".join(path.read_bytes() for path in sorted((home / "datasets").rglob("*.jsonl")))
+    known = [orjson.loads(line) for line in (folder / "truth.jsonl").read_bytes().splitlines()]
+    secrets = {one["secret"] for one in known if one["secret"]}
+    left = sum(secret.encode() in published for secret in secrets)
+    if left:
+        raise SystemExit(f"{left} of {len(secrets)} planted secrets stand in published rows")
+    return Result("end-to-end", "planted secrets in published rows", f"0 of {len(secrets)}")
+
+
+def _datasets(home: Path) -> dict[str, bytes]:
+    files = sorted(path for path in (home / "datasets").rglob("*") if path.is_file() and path.suffix == ".jsonl")
+    return {path.relative_to(home).as_posix(): path.read_bytes() for path in files}
