@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from trace_flywheel.cli.main import main
+from trace_flywheel.sample.write import write_sample
 
 
 @pytest.fixture
@@ -141,3 +142,23 @@ def test_rows_on_stdout(jobs, tmp_path, capfd, monkeypatch, name):
     assert captured.out == (tmp_path / "rows.jsonl").read_text()
     assert captured.err.splitlines()[-1] == "Stats: m.json"
     assert not (tmp_path / "-").exists()
+
+
+CONTRACT = (
+    *("prime-sft", "trl-sft", "trl-dpo", "kto", "instruct", "verl-sft", "skyrl-sft", "openenv-episodes"),
+    *("openai-ft", "rl-prompts", "verifiers", "atif", "adp", "messages"),
+)
+"""Every format but branch-tree, whose rows come of branched trials (tests/flow/conversion/test_branch_tree.py)."""
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_every_format_of_the_sample_validates(name, tmp_path, capsys):
+    write_sample(tmp_path / "jobs")
+    out = tmp_path / ("rows" if name == "openenv-episodes" else "rows.jsonl")
+    assert main(["convert", str(tmp_path / "jobs"), "--out", str(out), "--format", name]) == 0
+    capsys.readouterr()
+    assert main(["validate", str(out), "--format", name]) in (0, 1)
+    told = capsys.readouterr()
+    faults = [line for line in told.err.splitlines() if "the same row stands" not in line]
+    assert faults == []
+    assert out.exists()
