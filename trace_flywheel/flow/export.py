@@ -147,4 +147,5 @@ def _message(row: Mapping[str, Any]) -> Message:
 
 
 def _tool(function: Mapping[str, Any]) -> Tool:
-    return Tool(function["name"], function["description"], function["parameters"])
+    own = {name: value for name, value in function.items() if name not in {"name", "description", "parameters"}}
+    return Tool(function["name"], function["description"], function["parameters"], extra=own or None)
