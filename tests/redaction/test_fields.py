@@ -4,7 +4,7 @@ from typing import Any
 
 from trace_flywheel.records.message import Message, Tool, ToolCall
 from trace_flywheel.records.rollout import Correction, Exchange, Rollout, RolloutError, Source
-from trace_flywheel.redaction.fields import Owner, values_of, visit
+from trace_flywheel.redaction.fields import Owner, Taking, values_of, visit
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
 CAPTURE = {"wire": "w", "prompt_token_ids": [1], "completions": [{"tokens": ["a"]}]}
@@ -39,22 +39,49 @@ FULL = Rollout(
 )
 
 
+class Every(Taking):
+    """Passes nothing by and tells all that it saw."""
+
+    def __init__(self, new: str | None) -> None:
+        super().__init__([], set())
+        self.new = new
+        self.seen: list[Any] = []
+        self.whose: list[Owner] = []
+
+    def passes(self, number: int) -> bool:
+        return False
+
+    def __call__(self, value: Any, owner: Owner) -> Any:
+        self.seen.append(value)
+        self.whose.append(owner)
+        return self.new if self.new is not None and isinstance(value, str) else value
+
+
 def test_both_walks_agree() -> None:
-    seen: list[Any] = []
-    assert visit(FULL, lambda value, _: seen.append(value) or value) is FULL
-    assert values_of(FULL) == seen
-    assert {"wire": "w"} in seen
-    assert {"note": "n"} in seen
+    every = Every(None)
+    assert visit(FULL, every) is FULL
+    assert values_of(FULL) == every.seen
+    assert {"wire": "w"} in every.seen
+    assert {"note": "n"} in every.seen
+
+
+def test_what_is_passed_by_is_counted_right() -> None:
+    every = Every(None)
+    visit(FULL, every)
+    for place in range(len(every.seen)):
+        values = [
+            *every.seen[:place],
+            "NEW" if isinstance(every.seen[place], str) else {"new": 1},
+            *every.seen[place + 1 :],
+        ]
+        taking = Taking(values, {place})
+        assert (visit(FULL, taking) != FULL) or isinstance(every.seen[place], dict)
+        assert taking.owners == {place: every.whose[place]}
 
 
 def test_every_string_can_be_replaced_and_nothing_else_changes() -> None:
-    owners: list[Owner] = []
-
-    def take(value: Any, owner: Owner) -> Any:
-        owners.append(owner)
-        return "NEW" if isinstance(value, str) else value
-
-    new = visit(FULL, take)
+    every = Every("NEW")
+    new, owners = visit(FULL, every), every.whose
     assert [v for v in values_of(new) if isinstance(v, str)] == ["NEW"] * 18
     assert new.messages[2].extra == FULL.messages[2].extra
     assert new.exchanges[1] is FULL.exchanges[1]

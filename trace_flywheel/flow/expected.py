@@ -21,7 +21,7 @@ from trace_flywheel.settings import Settings
 
 STEPS = (GRADED, REDACTED, INDEX)
 BEFORE = {REDACTED: GRADED, INDEX: REDACTED}
-CODE = {GRADED: 1, REDACTED: 4, INDEX: INDEX_VERSION}
+CODE = {GRADED: 1, REDACTED: 5, INDEX: INDEX_VERSION}
 """Goes up when a step gives other bytes for the same input: its partitions are made again."""
 
 

@@ -41,6 +41,33 @@ class Owner(NamedTuple):
 Take = Callable[[Any, Owner], Any]
 """(value, owner) -> value."""
 
+
+class Taking:
+    """What `visit` takes in the place of each value: the new ones at `touched` places, all others as they are. `owners`
+    tells whose the touched ones were. Messages without one are passed by as they are, which is most of a rollout."""
+
+    def __init__(self, values: list[Any], touched: set[int]) -> None:
+        self._values = values
+        self._touched = sorted(touched)
+        self._done = self._place = 0
+        self.owners: dict[int, Owner] = {}
+
+    def __call__(self, value: Any, owner: Owner) -> Any:
+        place, self._place = self._place, self._place + 1
+        if self._done == len(self._touched) or self._touched[self._done] != place:
+            return value
+        self._done += 1
+        self.owners[place] = owner
+        return self._values[place]
+
+    def passes(self, number: int) -> bool:
+        """Whether the next values stay; then they are passed by."""
+        if self._done < len(self._touched) and self._touched[self._done] < self._place + number:
+            return False
+        self._place += number
+        return True
+
+
 TEXTS = ("stop_reason", "verdict_text", "reward_text")
 DATA = ("sampling", "rewards", "reward_vector", "scoring", "token_usage", "metadata")
 
@@ -107,14 +134,15 @@ def _text_part(data: dict[str, Any]) -> dict[str, Any]:
 
 def spelled(rollout: Rollout) -> list[tuple[str, Owner]]:
     """What the token strings of every message and call spell. Token ids and log-probabilities give nothing."""
-    held = [(m.extra, Owner("message", -1, i)) for i, m in enumerate(rollout.messages)]
+    held = [(m.extra, Owner("message", -1, i)) for i, m in enumerate(rollout.messages) if m.extra is not None]
     for i, exchange in enumerate(rollout.exchanges):
-        held += [(m.extra, Owner("exchange", i, j)) for j, m in enumerate(exchange.messages)]
-        held.append((exchange.token_capture, Owner("capture", i)))
+        held += [(m.extra, Owner("exchange", i, j)) for j, m in enumerate(exchange.messages) if m.extra is not None]
+        if exchange.token_capture is not None:
+            held.append((exchange.token_capture, Owner("capture", i)))
     return [
         (text, owner)
         for data, owner in held
-        if data is not None and not data.keys().isdisjoint(TOKEN_KEYS)
+        if not data.keys().isdisjoint(TOKEN_KEYS)
         for key in sorted(data.keys() & TOKEN_KEYS)
         for text in (_spelled(data[key]), _spelled(data[key], ALTERNATIVES))
         if text
@@ -142,11 +170,11 @@ def _spelled(tokens: Any, wanted: str = "", inside: bool = False) -> str:
     return ""
 
 
-def visit(rollout: Rollout, take: Take) -> Rollout:
+def visit(rollout: Rollout, take: Taking) -> Rollout:
     """The rollout with every field replaced by what `take` returns."""
     rest = Owner("rollout")
     changes: dict[str, Any] = {
-        "messages": _each(rollout.messages, lambda i, m: _message(m, take, Owner("message", -1, i))),
+        "messages": _each(rollout.messages, lambda i, m: _message(m, take, "message", -1, i)),
         "tools": _each(rollout.tools, lambda _, t: _tool(t, take, Owner("tools"))),
         "exchanges": _each(rollout.exchanges, lambda i, e: _exchange(e, take, i)),
     }
@@ -178,9 +206,14 @@ def _each(items: tuple[T, ...], change: Callable[[int, T], T]) -> tuple[T, ...]:
     return changed if any(a is not b for a, b in zip(items, changed, strict=True)) else items
 
 
-def _message(message: Message, take: Take, owner: Owner) -> Message:
-    changes: dict[str, Any] = {}
+def _message(message: Message, take: Taking, kind: str, exchange: int, index: int) -> Message:
     content = message.content
+    texts = 1 if isinstance(content, str) else len(content or ())
+    others = (message.reasoning is not None) + (message.name is not None) + (message.extra is not None)
+    if take.passes(texts + others + len(message.tool_calls)):
+        return message
+    changes: dict[str, Any] = {}
+    owner = Owner(kind, exchange, index)
     if isinstance(content, str):
         changes["content"] = take(content, owner)
     elif content:
@@ -230,10 +263,10 @@ def _tool(tool: Tool, take: Take, owner: Owner) -> Tool:
     return _with(tool, changes)
 
 
-def _exchange(exchange: Exchange, take: Take, index: int) -> Exchange:
+def _exchange(exchange: Exchange, take: Taking, index: int) -> Exchange:
     changes: dict[str, Any] = {}
     if exchange.messages:
-        changes["messages"] = _each(exchange.messages, lambda i, m: _message(m, take, Owner("exchange", index, i)))
+        changes["messages"] = _each(exchange.messages, lambda i, m: _message(m, take, "exchange", index, i))
     if exchange.tools is not None:
         changes["tools"] = _each(exchange.tools, lambda _, t: _tool(t, take, Owner("exchange_tools", index)))
     if exchange.usage is not None:

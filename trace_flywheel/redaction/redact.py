@@ -22,7 +22,7 @@ from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.redaction.assignment import sensitive, whole_value_is_secret
 from trace_flywheel.redaction.depth import LIMIT, DeepDataError, deep_field, deeper_than
-from trace_flywheel.redaction.fields import Owner, spelled, values_of, visit
+from trace_flywheel.redaction.fields import Taking, spelled, values_of, visit
 from trace_flywheel.redaction.identities import Named, identities_of, masked_name, names_of, with_names
 from trace_flywheel.redaction.joints import Joined
 from trace_flywheel.redaction.jsontext import Leaf, Node, node_of
@@ -103,15 +103,10 @@ class Redactor:
         if not touched:
             clean = rollout if rollout.redactions is not None else msgspec.structs.replace(rollout, redactions={})
             return clean, ()
-        owners: list[Owner] = []
-
-        def take(value: Any, owner: Owner) -> Any:
-            owners.append(owner)
-            return values[len(owners) - 1] if len(owners) - 1 in touched else value
-
-        visited = visit(rollout, take)
-        told = {owners[i] for i in touched if i < texts}
-        owners += [owner for _, owner in tokens]
+        taking = Taking(values, {i for i in touched if i < texts})
+        visited = visit(rollout, taking)
+        told = set(taking.owners.values())
+        owners = taking.owners | {texts + i: owner for i, (_, owner) in enumerate(tokens)}
         redacted, removed = without_tokens(visited, told | {owners[i] for i in touched})
         # What tokens spell is told where no text of theirs was: it goes with them and is no second finding.
         seen = [(i, rule, value) for i, rule, value in seen if i < texts or owners[i] not in told]

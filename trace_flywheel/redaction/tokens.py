@@ -19,6 +19,8 @@ NEVER = 1 << 60
 
 def without_tokens(rollout: Rollout, touched: set[Owner]) -> tuple[Rollout, bool]:
     """The rollout without the tokens that spell touched text, and whether there were any."""
+    if not rollout.exchanges and not any(map(_has_tokens, rollout.messages)):
+        return rollout, False
     tools = any(owner.kind == "tools" for owner in touched)
     main = {owner.message for owner in touched if owner.kind == "message"}
     first = -1 if tools else min(main, default=NEVER)
@@ -28,6 +30,10 @@ def without_tokens(rollout: Rollout, touched: set[Owner]) -> tuple[Rollout, bool
     if not removed:
         return rollout, False
     return msgspec.structs.replace(rollout, messages=messages, exchanges=exchanges), True
+
+
+def _has_tokens(message: Message) -> bool:
+    return message.token_ids is not None or message.logprobs is not None or message.extra is not None
 
 
 def _message(message: Message, own: bool, prompt: bool) -> Message:
