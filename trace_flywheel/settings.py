@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from trace_flywheel.records.errors import UsageError
 from trace_flywheel.records.normalisation import Normalisation
+from trace_flywheel.records.shortage import shortage_of
 
 LAYOUTS = Literal["messages", "prime-sft", "trl-sft", "trl-dpo", "kto"]
 GROUP_KEYS = Literal["task", "task_digest", "agent", "model", "policy_version", "job"]
@@ -138,11 +139,27 @@ class Redaction(Section):
 
 class Mix(Section):
     column: str = "depth"
-    """What the shares are shares of: the classifier's label of a row."""
+    """What the shares are shares of: `depth`, or a column of rollouts as `agent`, `model`, `suite`, `task_id`."""
     target: dict[str, float] = Field(default_factory=lambda: {"single": 0.3, "multi": 0.5, "comparison": 0.2})
     """Shares of the targeted classes; they are divided by their sum. Untargeted ones keep their natural share."""
-    shortage: Literal["shrink", "fail", "renormalize"] = "shrink"
-    """When a class has too few rows: the largest set that fits, none, or an absent class's share goes to the rest."""
+    shortage: str = "shrink"
+    """`shrink` to the largest set that fits, `fail`, `renormalize` absent classes' shares, or `upsample(N)`."""
+    unit: Literal["rollouts", "supervised_tokens"] = "rollouts"
+    """What shares are shares of: each rollout counts 1, or as many tokens as it teaches."""
+    mode: Literal["drop", "weight"] = "drop"
+    """Leave surplus out, or keep every row with a `weight` in `provenance.parquet`."""
+    depth_from: Literal["classifier", "trajectory", "both"] = "classifier"
+    """A row's depth by its prompt, by the calls that were made, or by both; disagreement is reported."""
+    min_confidence: float = Field(0.0, ge=0, le=1)
+    """Confidence of the classifier below which a row's class is `uncertain`."""
+    uncertain: Literal["exclude", "keep", "other"] = "exclude"
+    """Leave uncertain rows out, keep their natural share, or count them as `other`."""
+
+    @field_validator("shortage")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        shortage_of(value)
+        return value
 
     @field_validator("target")
     @classmethod

@@ -7,13 +7,18 @@ from typing import Any
 import pytest
 
 from tests.flow.conftest import Flow, sentence, trace
+from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.mix import target_mix
+from trace_flywheel.flow.audit import audit
+from trace_flywheel.flow.curation import freshness
 from trace_flywheel.flow.datasets import balanced_mix, sft_dataset
-from trace_flywheel.flow.mix import Chosen, mixed_fates, told
-from trace_flywheel.lake.dataset import find_version, lines
+from trace_flywheel.flow.mix import Chosen, loss, mixed_fates
+from trace_flywheel.flow.standing import refusals
+from trace_flywheel.lake.dataset import find_version, lines, provenance
 from trace_flywheel.lake.store import LakeError
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.redaction.redact import redactor
 
 MakeFlow = Callable[..., Flow]
 PROMPTS = {
@@ -60,19 +65,119 @@ def test_a_shortage_that_must_fail_says_which_class(flow: MakeFlow) -> None:
         balanced_mix(curation)
 
 
-def test_an_empty_mix_is_told_with_the_class_that_made_it_so(flow: MakeFlow) -> None:
-    one = flow({"r1": rows({"single": 3, "multi": 2})}, mix={"target": {"single": 0.5, "comparison": 0.5}})
-    made = one.run()["balanced_mix"]
+LOST = {"target": {"single": 0.5, "comparison": 0.5}}
+
+
+def test_a_mix_that_loses_the_whole_set_takes_no_ones_place(flow: MakeFlow) -> None:
+    data = {"r1": rows({"single": 3, "multi": 2})}
+    first = flow(data, mix={**LOST, "shortage": "renormalize"}).run()["balanced_mix"]
+    assert first.rows == 5
+    one = flow(data, mix=LOST)
+    refused = one.run()["balanced_mix"]
+    assert (refused.status, refused.rows, refused.version) == ("refused", 5, first.version)
+    assert (refused.ledger.entered, refused.ledger.kept) == (5, 0)
+    assert refused.facts["refused"].startswith("comparison has no rows: the mix is empty; set mix.target")
+    assert "the version before stays" in refused.facts["refused"]
+    assert refused.facts["mix"]["limiting"] == "comparison"
+    assert [made.name for made in refusals(one.lake, one.settings)] == ["balanced_mix"]
+    assert "balanced_mix" not in freshness(one.lake, one.settings, one.curation().inputs)[1], "not tried over and over"
+    mended = flow(data, mix={"target": {"single": 1.0}})
+    assert mended.run()["balanced_mix"].status == "made"
+    assert refusals(mended.lake, mended.settings) == ()
+
+
+def test_rows_that_became_goldens_are_not_kept_by_a_refusal(flow: MakeFlow) -> None:
+    data = {"r1": rows({"single": 3, "multi": 2})}
+    flow(data, mix={**LOST, "shortage": "renormalize"}).run()
+    golden = [{"task_id": "single-0", "prompt": "something else entirely", "answer": "nothing"}]
+    made = flow(data, golden, mix=LOST).run()["balanced_mix"]
+    assert (made.status, made.rows) == ("made", 0)
+
+
+def test_an_empty_mix_with_none_before_it_is_told(flow: MakeFlow) -> None:
+    made = flow({"r1": rows({"single": 3, "multi": 2})}, mix=LOST).run()["balanced_mix"]
     assert made.rows == 0
     said = "comparison has no rows: the mix is empty; set mix.target or mix.shortage"
     assert said in made.facts["warnings"]
     assert f"> **Warning.** {said}" in (made.path / "README.md").read_text()
 
 
-def test_a_mix_with_rows_warns_of_nothing() -> None:
-    labels = ["single", "comparison"]
-    assert told(target_mix(labels, ["a", "b"], {"single": 1.0, "comparison": 1.0}, "shrink", 1).report) == ()
-    assert told(target_mix([], [], {"single": 1.0}, "shrink", 1).report) == (), "there was nothing to choose from"
+def mix_of(flow: MakeFlow, counts: dict[str, int], **mix: Any) -> Any:
+    one = flow({"r1": rows(counts)}, mix={"target": {"single": 0.5, "multi": 0.5}, **mix})
+    one.run()
+    return find_version(one.settings.home, "balanced_mix")
+
+
+def test_weights_stand_in_the_provenance(flow: MakeFlow) -> None:
+    version = mix_of(flow, {"single": 6, "multi": 3, "comparison": 1}, mode="weight")
+    assert version.rows == 10
+    classes = {p.trace_ids[0].split("-")[0]: p.weight for p in provenance(version)}
+    assert classes == {"single": 0.5, "multi": 1.0, "comparison": 1.0}  # 1 of 10 is 0.67 of 6, rounded
+
+
+def test_repeated_rows_stand_in_the_data_and_pass_the_audit(flow: MakeFlow) -> None:
+    version = mix_of(flow, {"single": 6, "multi": 2}, shortage="upsample(3)")
+    ids = [json.loads(line)["task_id"].split("-")[0] for line in lines(version)]
+    assert (ids.count("single"), ids.count("multi")) == (4, 4)
+    assert {ids[i] for i in range(2)} == {"single", "multi"}, "the classes are spread evenly"
+    faults = audit(version, Holdout((), 0.5), redactor("standard"))
+    assert [fault for found in faults.values() for fault in found] == []
+
+
+def test_tokens_are_balanced_and_not_rows(flow: MakeFlow) -> None:
+    made = rows({"single": 4, "multi": 4})
+    for row in made:
+        if row["trace_id"].startswith("multi"):
+            row["messages"][1]["content"] = " ".join([row["messages"][1]["content"]] * 3)
+    one = flow({"r1": made}, mix={"target": {"single": 0.5, "multi": 0.5}, "unit": "supervised_tokens"})
+    report = one.run()["balanced_mix"].facts["mix"]
+    assert report["kept"] == {"multi": 1, "single": 4}
+    assert report["supply_size"]["multi"] > 2.5 * report["supply_size"]["single"]
+
+
+def test_any_column_of_rollouts_can_be_balanced(flow: MakeFlow) -> None:
+    made = [trace(f"t{i}", f"t{i}", 1.0, i * 7 + 1, agent="a" if i < 5 else "b") for i in range(8)]
+    one = flow({"r1": made}, mix={"column": "agent", "target": {"a": 0.5, "b": 0.5}})
+    assert one.run()["balanced_mix"].facts["mix"]["kept"] == {"a": 4, "b": 3}
+    one = flow({"r1": made}, mix={"column": "colour", "target": {"a": 0.5, "b": 0.5}})
+    with pytest.raises(FlywheelError, match="'colour' is none of depth, agent"):
+        one.run()
+
+
+def call(name: str, result: str, **arguments: str) -> list[dict[str, Any]]:
+    made = {"id": f"c{name}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [made]},
+        {"role": "tool", "tool_call_id": f"c{name}", "content": result},
+    ]
+
+
+def test_depth_from_the_work_and_what_it_disagrees_about(flow: MakeFlow) -> None:
+    made = rows({"single": 4})
+    work = [*call("find", "the id is 48151", q="user"), *call("mail", "sent", to="48151")]
+    for row in made[:2]:
+        row["messages"][1:1] = work
+    target = {"single": 0.5, "multi": 0.5}
+    one = flow({"r1": made}, mix={"target": target, "depth_from": "both"})
+    report = one.run()["balanced_mix"].facts["mix"]
+    assert report["supply"] == {"multi": 2, "single": 2}
+    assert report["disagreements"] == {"single-hop/multi-hop": 2}
+    one = flow({"r1": made}, mix={"target": {"multi": 1.0}, "depth_from": "trajectory"})
+    mixed = one.run()["balanced_mix"]
+    assert mixed.facts["mix"]["uncertain"] == 2, "a rollout without calls proves nothing"
+    assert mixed.ledger.dropped["mix"] == {"uncertain_class": 2}
+
+
+def test_uncertain_rows_follow_their_policy(flow: MakeFlow) -> None:
+    counts = {"single": 3, "multi": 3}
+    one = flow({"r1": rows(counts)}, mix={"min_confidence": 1.0})
+    assert "every row is uncertain" in one.run()["balanced_mix"].facts["warnings"][-1]
+    report = mix_of(flow, counts, min_confidence=1.0, uncertain="other", target={"other": 1.0}).manifest["facts"]["mix"]
+    assert report["kept"] == {"other": 6}
+
+
+def test_a_rollout_stays_or_goes_whole_and_no_rows_are_no_loss() -> None:
+    assert loss(Chosen({}, frozenset(), target_mix([], [], {"single": 1.0}, "shrink", 1).report)) is None
 
 
 def test_fates_after_the_mix() -> None:

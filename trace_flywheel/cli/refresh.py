@@ -49,7 +49,7 @@ def _refreshed(settings: Any) -> Outcome:
     from trace_flywheel.flow.home import lake_of
     from trace_flywheel.flow.rescan import rescanned
     from trace_flywheel.flow.roots import remember, roots_in_force
-    from trace_flywheel.flow.standing import published
+    from trace_flywheel.flow.standing import published, refusals
     from trace_flywheel.flow.watch import watch
     from trace_flywheel.lake.lock import writing
 
@@ -81,7 +81,8 @@ def _refreshed(settings: Any) -> Outcome:
         "datasets": {m.name: {"version": m.version, "rows": m.rows, "path": str(m.path)} for m in made},
         "ledger": {m.name: m.ledger.as_json() for m in made},
     }
-    told = {warning: m.name for m in reversed(made) for warning in m.facts.get("warnings", ())}
+    of_all = (*made, *refusals(lake, settings))
+    told = {warning: m.name for m in reversed(of_all) for warning in m.facts.get("warnings", ())}
     warnings = [f"warning: {name}: {warning}" for warning, name in sorted(told.items())]
     warnings += [f"warning: {told}" for told in rescanned(settings)]
     warnings += [f"warning: {run_id}: its folder is gone; what was read from it stays" for run_id in before.gone]

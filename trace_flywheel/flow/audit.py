@@ -18,6 +18,7 @@ from trace_flywheel.lake.dataset import CANONICAL, Version, fates, provenance
 from trace_flywheel.lake.ledger import ledger_of
 from trace_flywheel.records.message import Message, ToolCall
 from trace_flywheel.records.rows import Provenance
+from trace_flywheel.records.shortage import shortage_of
 from trace_flywheel.redaction.redact import Redactor
 
 PROMISES = {
@@ -25,7 +26,7 @@ PROMISES = {
     "provenance_complete": "Every row names its run, traces, grader and source file with its hash, in the rows' order.",
     "no_golden": "No row is a golden, by task id or by text.",
     "no_secret_left": "A scan of every value of every layout finds nothing.",
-    "row_ids_unique": "No row stands twice.",
+    "row_ids_unique": "No row stands twice, unless a mix repeats it, and then no more often than it may.",
     "card_matches_files": "Names, sizes, hashes and counts of manifest and card are those of the files.",
 }
 FAULTS_SHOWN = 5
@@ -39,7 +40,8 @@ def audit(version: Version, holdout: Holdout, redactor: Redactor) -> dict[str, l
     faults["provenance_complete"] += [f for row in rows for f in _provenance(row)]
     golden_ids = {name for golden in holdout.goldens for suite, name in golden.names if suite is None}
     faults["no_golden"] += [f"row {row.row_id}: task {row.task_id}" for row in rows if row.task_id in golden_ids]
-    twice = [row_id for row_id, n in Counter(row.row_id for row in rows).items() if n > 1]
+    most = shortage_of(version.manifest["settings"]["mix"]["shortage"])[1] if "mix" in version.manifest["facts"] else 1
+    twice = [row_id for row_id, n in Counter(row.row_id for row in rows).items() if n > most]
     faults["row_ids_unique"] += [f"row {row_id}" for row_id in sorted(twice)]
     order: list[str] = []
     for file in version.manifest["files"]:

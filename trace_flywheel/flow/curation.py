@@ -14,7 +14,7 @@ from trace_flywheel.flow.funnel import Attempts
 from trace_flywheel.flow.goldens import holdout_over
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.manifest import hashed_settings, recipe_settings
-from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, Kind, every, name_of
+from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, Kind, every, name_of, refusals_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import layouts_for
 from trace_flywheel.flow.standing import standing
@@ -99,7 +99,9 @@ def freshness(lake: Lake, settings: Settings, inputs: SideInputs) -> tuple[str, 
     for kind, recipe in every(settings):
         name = name_of(kind, recipe)
         wanted[name] = wanted_digest(curation, kind, recipe)
-        if (made := standing(lake, name)) is not None:
+        if (refusal := lake.current(refusals_of(name))) is not None:
+            stands[name] = refusal.inputs_digest
+        elif (made := standing(lake, name)) is not None:
             stands[name] = made.inputs_digest
     stale = [name for name, digest in wanted.items() if stands.get(name) != digest]
     return content_id(sorted(wanted.items())), tuple(stale)

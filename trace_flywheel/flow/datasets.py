@@ -5,7 +5,9 @@ newest version is the only record of what stands.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 import numpy as np
 import orjson
 
@@ -16,18 +18,19 @@ from trace_flywheel.flow.dataset_rows import Row, rows_of, sft_row, texts
 from trace_flywheel.flow.fates import fates_of, needs_grading
 from trace_flywheel.flow.funnel import Curated
 from trace_flywheel.flow.manifest import hashed_settings, manifest_of, recipe_settings
-from trace_flywheel.flow.mix import choose, mixed_fates, told
-from trace_flywheel.flow.names import Kind, name_of
+from trace_flywheel.flow.mix import Chosen, choose, loss, mixed_fates
+from trace_flywheel.flow.names import Kind, name_of, refusals_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Finisher, layouts_for, write_rows
 from trace_flywheel.flow.redaction_facts import redaction_facts
-from trace_flywheel.flow.standing import Made, published_as, standing, unchanged_since
+from trace_flywheel.flow.standing import Made, published_as, refused_as, standing, unchanged_since
 from trace_flywheel.flow.tables import depth_classifier
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.files import replace_text
-from trace_flywheel.lake.ledger import fates_table
+from trace_flywheel.lake.ledger import fates_table, ledger_of
 from trace_flywheel.lake.store import LakeError
+from trace_flywheel.records.fate import Stage
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings
 
@@ -63,7 +66,11 @@ def rl_prompts(curation: Curation, recipe: str | None = None) -> Made:
 
 
 def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
-    """The rows of the SFT set at the target shares of depth."""
+    """The rows of the SFT set at the target shares.
+
+    A mix that loses the whole set is refused where it would take the place of rows that may still be trained on: the
+    version before stays, and the refusal with its reason stands in the lake. Elsewhere an empty version says why.
+    """
     curation.inputs.require_goldens()
     lake, (settings, chosen_recipe) = curation.lake, recipe_settings(curation.settings, recipe)
     name, digest = name_of("mix", recipe), wanted_digest(curation, "mix", recipe)
@@ -74,15 +81,22 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         raise LakeError(f"{name_of('sft', recipe)}: not made yet; the mix is made from it")
     version = dataset.read_version(source.path)
     model = DepthModel.load(depth_classifier(curation).path)
-    chosen = choose(version, model, settings.mix, settings.seed)
+    chosen = choose(version, model, settings.mix, settings.seed, curation.index.frame)
+    before = dataset.fates(version).to_pylist()
+    reason = loss(chosen)
+    if reason is not None and _worth_keeping(standing(lake, name), before):
+        ledger = ledger_of(fates_table(mixed_fates(before, chosen, set(), {}, settings.mix.target)))
+        told = {"reason": reason, "mix": _told(chosen), "ledger": ledger.as_json()}
+        return refused_as(lake, name, lake.put(refusals_of(name), {}, digest, told))
     wanted = [p for p in dataset.provenance(version) if p.row_id in chosen.kept]
     layouts = layouts_for("sft", settings.layouts)
     with dataset.draft(lake.home, name, [one.NAME for one in layouts]) as draft:
         rows = _rows_named(curation, {(p.run_id, p.trace_ids[0]): p.row_id for p in wanted}, settings)
-        done = write_rows(draft, rows, Finisher(layouts, redactor(policy_of(settings)), curation.holdout), settings)
+        weighted = _weighted(rows, chosen.weights)
+        finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
+        done = write_rows(draft, weighted, finisher, settings, chosen.places)
         written = {row_id for ids in done.row_ids.values() for row_id in ids}
         late = {drop.evidence["row_id"]: drop for drop in done.late.values()}
-        before = dataset.fates(version).to_pylist()
         fates = fates_table(mixed_fates(before, chosen, written, late, settings.mix.target))
         kinds = dict(sorted(done.kinds.items()))
         tasks = {p.task_id for p in wanted if p.row_id in written}
@@ -91,17 +105,48 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
             **source.facts,
             "thresholds": thresholds,
             "kinds": kinds,
-            "mix": chosen.report.as_dict(),
+            "mix": _told(chosen),
             "classifier": model.info,
         }
-        warnings = (*done.warnings, *told(chosen.report))
+        warnings = (*done.warnings, *((reason,) if reason else ()))
         facts |= {"golden_files": curation.inputs.golden_files, "left_out": done.left_out}
         facts |= {"warnings": [*source.facts.get("warnings", ()), *warnings]}
         facts |= redaction_facts(name, curation.runs, done, settings)
         manifest = manifest_of(curation.runs, curation.inputs, settings, "sft", digest, CODE, done, facts, warnings)
         hashed = hashed_settings(settings, chosen_recipe, layouts)
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
+    lake.discard(refusals_of(name))
     return published_as(made)
+
+
+def _worth_keeping(before: Made | None, fates: list[dict[str, Any]]) -> bool:
+    """Whether a version has rows, none of which was withdrawn, erased or held out since."""
+    if before is None or not before.rows:
+        return False
+    barred = {
+        (fate["run_id"], fate["trace_id"])
+        for fate in fates
+        if fate["stage"] in (Stage.GOLDEN, Stage.REDACT) or fate["reason"] in ("withdrawn", "purged")
+    }
+    rows = dataset.provenance(dataset.read_version(before.path))
+    return not any((row.run_id, row.trace_ids[0]) in barred for row in rows)
+
+
+def _told(chosen: Chosen) -> dict[str, Any]:
+    """What the mix did, for people."""
+    more = {"disagreements": chosen.disagreements, "uncertain": len(chosen.uncertain)}
+    return chosen.report.as_dict() | {name: value for name, value in more.items() if value}
+
+
+def _weighted(
+    rows: Iterator[tuple[tuple[int, ...], Row]], weights: dict[str, float]
+) -> Iterator[tuple[tuple[int, ...], Row]]:
+    """The rows, each with its weight in training, where the mix gives weights."""
+    for sources, row in rows:
+        weight = weights.get(row.row_id)
+        if weight is not None:
+            row = msgspec.structs.replace(row, provenance=msgspec.structs.replace(row.provenance, weight=weight))
+        yield sources, row
 
 
 def decided(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Curated:

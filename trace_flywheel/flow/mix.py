@@ -1,26 +1,47 @@
-"""The depth mix over a published SFT set: each row labelled by its prompt, then the largest set that holds the target.
+"""The mix over a published SFT set: each rollout gets a class, then the largest set that holds the target is chosen.
 
-It works on finished rows, so the index needs no classifier, and decides per row; a rollout is dropped when its last row
-is. Rows keep their ids: what is chosen is what was published.
+It works on finished rows, so the index needs no classifier, and decides per rollout: all rows of one stay or go. The
+class is the depth (by the classifier, by the work's evidence, or both) or any column of the rollouts. Rows keep their
+ids: what is chosen is what was published.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
 import orjson
+import pandas as pd
 
-from trace_flywheel.curation.depth import DepthModel, depth_prompt
 from trace_flywheel.curation.mix import MixReport, MixShortageError, target_mix
-from trace_flywheel.lake.dataset import Version, lines
+from trace_flywheel.curation.supervised_tokens import supervised_tokens
+from trace_flywheel.flow.depth.rows import SPELLING, UNCERTAIN, Classifier, FileRow
+from trace_flywheel.flow.depth.score import Depth, How, depths
+from trace_flywheel.lake.dataset import Version, lines, provenance
 from trace_flywheel.records.canonical import canonical_json
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
-from trace_flywheel.records.message import Message
+from trace_flywheel.records.shortage import shortage_of
 from trace_flywheel.settings import Mix
 
 BATCH = 2_000
 """Prompts that are labelled at once."""
+DEPTH = "depth"
+COLUMNS = (
+    "agent",
+    "model",
+    "suite",
+    "task_id",
+    "run_id",
+    "job",
+    "policy_version",
+    "source_format",
+    "grader",
+    "verdict",
+)
+"""Columns of rollouts that a mix may balance."""
+Address = tuple[str, str]
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -30,37 +51,117 @@ class Chosen(msgspec.Struct, frozen=True):
     """By row id."""
     kept: frozenset[str]
     report: MixReport
+    places: dict[str, list[int]] = {}
+    """By row id where it stands in the output, once for each time."""
+    disagreements: dict[str, int] = {}
+    """Of classifier and trajectory, where both have an opinion: `classifier/trajectory`, rollouts."""
+    uncertain: dict[str, dict[str, Any]] = {}
+    """Guess and confidence of rows that took no part, by row id."""
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """By row id, in mode `weight`."""
+        by_class = self.report.weight or {}
+        return {row_id: by_class[self.classes[row_id]] for row_id in self.kept} if by_class else {}
 
 
-def choose(version: Version, model: DepthModel, mix: Mix, seed: int) -> Chosen:
-    """Label the rows of a version and choose among them. `FlywheelError` where `shortage = fail` and one is short."""
-    classes: dict[str, str] = {}
-    batch: dict[str, str] = {}
-    for line in lines(version):
-        row = orjson.loads(line)
-        turns = [Message("user", m["content"]) for m in row["messages"] if m["role"] == "user"]
-        batch[row["row_id"]] = depth_prompt(turns)
-        if len(batch) >= BATCH:
-            classes |= _labelled(batch, model)
-            batch = {}
-    classes |= _labelled(batch, model)
-    ids = list(classes)
+class _Rollout(msgspec.Struct):
+    """What is chosen as a whole."""
+
+    row_ids: list[str]
+    label: str
+    size: int = 0
+
+
+def choose(version: Version, model: Classifier, mix: Mix, seed: int, frame: pd.DataFrame) -> Chosen:
+    """Give the rollouts of a version their classes and choose among them. `frame` holds the columns of rollouts.
+
+    Raises `FlywheelError` where `shortage = fail` and a class is short, and for a column that nobody has.
+    """
+    owners: dict[str, Address] = {p.row_id: (p.run_id, p.trace_ids[0]) for p in provenance(version)}
+    labels = _by_depth(model, mix) if mix.column == DEPTH else _by_column(mix.column, frame, owners)
+    rollouts: dict[Address, _Rollout] = {}
+    unsure: dict[str, dict[str, Any]] = {}
+    apart: Counter[str] = Counter()
+    for row, label, depth in labels(_rows(version)):
+        row_id = row.value["row_id"]
+        own = rollouts.setdefault(owners[row_id], _Rollout([], label))
+        own.row_ids.append(row_id)
+        own.size += supervised_tokens(row.value["messages"])
+        if depth is not None:
+            if depth.trajectory and depth.classifier and depth.trajectory != depth.classifier:
+                apart[f"{SPELLING[depth.classifier]}/{SPELLING[depth.trajectory]}"] += 1
+            if label == UNCERTAIN:
+                unsure[row_id] = {"guess": depth.label, "confidence": depth.confidence and round(depth.confidence, 4)}
+    out = {name for own in rollouts.values() if own.label == UNCERTAIN for name in own.row_ids}
+    out = out if mix.column == DEPTH and mix.uncertain == "exclude" else set()
+    part = [own for own in rollouts.values() if own.row_ids[0] not in out]
+    shortage, times = shortage_of(mix.shortage)
+    sizes = [own.size for own in part] if mix.unit == "supervised_tokens" else None
+    ids = [own.row_ids[0] for own in part]
     try:
-        mixed = target_mix(list(classes.values()), ids, mix.target, mix.shortage, seed)
+        of = [own.label for own in part]
+        mixed = target_mix(of, ids, mix.target, shortage, seed, times, sizes, mix.mode)
     except MixShortageError as error:
         raise FlywheelError(str(error)) from None
-    return Chosen(classes, frozenset(ids[i] for i in mixed.order.tolist()), mixed.report)
+    places: dict[str, list[int]] = {}
+    for at, row_id in enumerate(row_id for i in mixed.order.tolist() for row_id in part[i].row_ids):
+        places.setdefault(row_id, []).append(at)
+    classes = {row_id: own.label for own in rollouts.values() for row_id in own.row_ids}
+    return Chosen(
+        classes,
+        frozenset(places),
+        mixed.report,
+        places,
+        dict(sorted(apart.items())),
+        {row_id: unsure.get(row_id, {}) for row_id in sorted(out)},
+    )
 
 
-def told(report: MixReport) -> tuple[str, ...]:
-    """Warnings: a mix that is empty although there are rows to choose from, and the class that made it so."""
-    if report.total or not sum(report.supply.values()):
-        return ()
-    return (f"{report.limiting} has no rows: the mix is empty; set mix.target or mix.shortage",)
+_Labels = Callable[[Iterator[FileRow]], Iterator[tuple[FileRow, str, Depth | None]]]
 
 
-def _labelled(prompts: Mapping[str, str], model: DepthModel) -> dict[str, str]:
-    return dict(zip(prompts, model.label(list(prompts.values()))[0], strict=True)) if prompts else {}
+def _rows(version: Version) -> Iterator[FileRow]:
+    for number, line in enumerate(lines(version), 1):
+        yield FileRow(number, line, orjson.loads(line))
+
+
+def _by_depth(model: Classifier, mix: Mix) -> _Labels:
+    how = How(turn="first", depth_from=mix.depth_from)
+
+    def labelled(rows: Iterator[FileRow]) -> Iterator[tuple[FileRow, str, Depth | None]]:
+        while batch := list(islice(rows, BATCH)):
+            for row, depth in zip(batch, depths(batch, model, how), strict=True):
+                sure = depth.confidence is None or depth.confidence >= mix.min_confidence
+                label = depth.label if depth.label is not None and sure else UNCERTAIN
+                yield row, "other" if label == UNCERTAIN and mix.uncertain == "other" else label, depth
+
+    return labelled
+
+
+def _by_column(column: str, frame: pd.DataFrame, owners: Mapping[str, Address]) -> _Labels:
+    if column not in COLUMNS:
+        raise FlywheelError(f"mix.column: {column!r} is none of {DEPTH}, {', '.join(COLUMNS)}")
+    values = {
+        (str(run), str(trace)): "none" if pd.isna(value) else str(value)
+        for run, trace, value in zip(frame["run_id"], frame["trace_id"], frame[column], strict=True)
+    }
+
+    def labelled(rows: Iterator[FileRow]) -> Iterator[tuple[FileRow, str, Depth | None]]:
+        for row in rows:
+            yield row, values[owners[row.value["row_id"]]], None
+
+    return labelled
+
+
+def loss(chosen: Chosen) -> str | None:
+    """Why the mix is empty although there are rows to choose from; None where it is not."""
+    report = chosen.report
+    if not report.lost and not (chosen.uncertain and not chosen.kept):
+        return None
+    if not report.lost:
+        return "every row is uncertain: the mix is empty; lower mix.min_confidence, or set mix.uncertain"
+    return f"{report.limiting} has no rows: the mix is empty; set mix.target or mix.shortage"
 
 
 def mixed_fates(
@@ -87,6 +188,8 @@ def _dropped(
     row_id = fate["row_ids"][0]
     label = chosen.classes[row_id]
     drop = late.get(row_id)
+    if drop is None and row_id in chosen.uncertain:
+        drop = Drop(Stage.MIX, "uncertain_class", chosen.uncertain[row_id])
     if drop is None:
         reason = "not_in_target" if target.get(label) == 0 else "mix_surplus"
         evidence = {"class": label, "kept": chosen.report.kept[label], "supply": chosen.report.supply[label]}

@@ -31,6 +31,11 @@ def name_of(kind: Kind, recipe: str | None = None) -> str:
     return NAMES[kind] if recipe is None else f"{recipe}_{SUFFIX[kind]}"
 
 
+def refusals_of(name: str) -> str:
+    """Where the lake keeps why a dataset was not published."""
+    return f"{name}_refused"
+
+
 def every(settings: Settings) -> Iterator[tuple[Kind, str | None]]:
     """(kind, recipe) of all datasets, those of the default recipe first."""
     yield from ((kind, recipe) for recipe in (None, *sorted(settings.datasets)) for kind in KINDS)

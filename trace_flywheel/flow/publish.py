@@ -4,7 +4,7 @@ Every row is finished (masks set, layouts made), held against each trainer's rul
 through again for goldens; what fails is dropped here with its reason, whatever the stages before thought.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -100,9 +100,16 @@ class Published(msgspec.Struct):
 
 
 def write_rows(
-    draft: Draft, rows: Iterable[tuple[tuple[int, ...], Row]], finisher: Finisher, settings: Settings
+    draft: Draft,
+    rows: Iterable[tuple[tuple[int, ...], Row]],
+    finisher: Finisher,
+    settings: Settings,
+    places: Mapping[str, Sequence[int]] | None = None,
 ) -> Published:
-    """Finish every row and add it to the draft. The same content twice is one row: two tasks may hold one pair."""
+    """Finish every row and add it to the draft. The same content twice is one row: two tasks may hold one pair.
+
+    `places`: by row id where it stands, once for each time.
+    """
     done = Published(left_out=finisher.left_out)
     first: dict[str, Provenance] = {}
     for sources, row in rows:
@@ -113,7 +120,8 @@ def write_rows(
             continue
         provenance = first[row.row_id] = row.provenance
         split = split_of(provenance.task_id, settings.splits, settings.seed)
-        draft.add(msgspec.structs.replace(provenance, split=split), lines)
+        at = (0,) if places is None else places[row.row_id]
+        draft.add(msgspec.structs.replace(provenance, split=split), lines, at)
         for source in sources:
             done.row_ids.setdefault(source, []).append(row.row_id)
         done.about.add(provenance, row.label if isinstance(row, KtoRow) else None)

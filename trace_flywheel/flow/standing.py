@@ -5,19 +5,20 @@ from typing import Any, Literal
 
 import msgspec
 
-from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, every, name_of
+from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, every, name_of, refusals_of
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.ledger import Ledger
-from trace_flywheel.lake.store import Lake
+from trace_flywheel.lake.store import Lake, TableSidecar
 from trace_flywheel.settings import Settings
 
 
 class Made(msgspec.Struct, frozen=True):
     """What an asset over all runs became. `unchanged`: it stood already, from the same inputs; `restored`: the inputs
-    are those of an older version again. `facts` are for people: counts, no text."""
+    are those of an older version again; `refused`: nothing was published, what is told is of the version before, and
+    `facts["refused"]` says why. `facts` are for people: counts, no text."""
 
     name: str
-    status: Literal["made", "restored", "unchanged"]
+    status: Literal["made", "restored", "unchanged", "refused"]
     inputs_digest: str
     version: str
     rows: int
@@ -51,6 +52,25 @@ def published_as(version: dataset.Version) -> Made:
     )
 
 
+def refusals(lake: Lake, settings: Settings) -> tuple[Made, ...]:
+    """The datasets whose last publication was refused."""
+    names = [name_of(kind, recipe) for kind, recipe in every(settings)]
+    found = [(name, lake.current(refusals_of(name))) for name in names]
+    return tuple(refused_as(lake, name, current) for name, current in found if current is not None)
+
+
+def refused_as(lake: Lake, name: str, refusal: TableSidecar) -> Made:
+    """A refused publication as what its asset became."""
+    before, told = standing(lake, name), refusal.counts
+    counts = told["ledger"]
+    reason = f"{told['reason']}. Not published" + ("; the version before stays" if before else "")
+    facts = {"refused": reason, "mix": told["mix"], "warnings": [reason]}
+    ledger = Ledger(counts["in"], counts["kept"], counts["dropped"])
+    path = before.path if before else lake.home / "datasets" / name
+    version, rows = (before.version, before.rows) if before else ("none", 0)
+    return Made(name, "refused", refusal.inputs_digest, version, rows, path, ledger, facts)
+
+
 def rows_now(lake: Lake, name: str) -> int | None:
     """Rows of an asset over all runs as it stands; None where it was never made."""
     if name in (ADVANTAGES, CLASSIFIER):
@@ -61,5 +81,8 @@ def rows_now(lake: Lake, name: str) -> int | None:
 
 
 def unchanged_since(lake: Lake, name: str, digest: str) -> Made | None:
+    """The dataset, or its refusal, where it was made from the same inputs."""
+    if (refusal := lake.current(refusals_of(name))) is not None:
+        return refused_as(lake, name, refusal) if refusal.inputs_digest == digest else None
     made = standing(lake, name)
     return made if made is not None and made.inputs_digest == digest else None

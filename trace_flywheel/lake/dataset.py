@@ -4,8 +4,9 @@
                                 README.md  manifest.json  provenance.parquet  fates.parquet
     datasets/<name>/latest      names the newest
 
-Rows may be added in any order: they are spooled and written sorted by (split, task id, row id), so that the bytes do
-not depend on where a row was read. Text passes through once and only keys and provenance stay in memory.
+Rows may be added in any order: they are spooled and written sorted by (split, place, task id, row id), so that the
+bytes do not depend on where a row was read; only a mix gives rows a place, or several. Text passes through
+once and only keys and provenance stay in memory.
 
 The name is a hash of rows, settings, fates and the rest of the manifest. So two folders of one name hold the same bytes
 in every home, and a version tells the whole truth about what entered: nothing about it rests elsewhere. What was
@@ -62,6 +63,7 @@ PROVENANCE_SCHEMA = pa.schema(
         pa.field("rejected_run_id", pa.string()),
         pa.field("transforms", pa.list_(pa.string())),
         pa.field("split", pa.string()),
+        pa.field("weight", pa.float64()),
     ]
 )
 
@@ -85,13 +87,21 @@ class Draft:
         self._layouts = (CANONICAL, *sorted(set(layouts) - {CANONICAL}))
         self._spools: dict[str, _Spool] = {layout: _Spool(folder / f"spool-{layout}") for layout in self._layouts}
         self._rows: list[tuple[str, str, Provenance, dict[str, tuple[int, int, int]]]] = []
+        self._place: list[int] = []
+        self._distinct = 0
 
-    def add(self, provenance: Provenance, lines: Mapping[str, Sequence[bytes]]) -> None:
-        """One row: its provenance, and by layout the JSON lines it becomes (exactly one in the canonical layout)."""
+    def add(self, provenance: Provenance, lines: Mapping[str, Sequence[bytes]], at: Sequence[int] = (0,)) -> None:
+        """One row: its provenance, and by layout the JSON lines it becomes (exactly one in the canonical layout).
+
+        `at`: where it stands among the others, once for each time.
+        """
         if len(lines[CANONICAL]) != 1:
             raise ValueError(f"row {provenance.row_id}: {len(lines[CANONICAL])} canonical lines, not one")
         places = {name: self._spools[name].add(lines.get(name, ())) for name in self._layouts}
-        self._rows.append((provenance.task_id, provenance.row_id, provenance, places))
+        for place in at:
+            self._rows.append((provenance.task_id, provenance.row_id, provenance, places))
+            self._place.append(place)
+        self._distinct += 1
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -112,9 +122,12 @@ class Draft:
         ledger = ledger_of(fates)
         claimed = {row for rows in fates["row_ids"].to_pylist() for row in rows or ()}
         written = [row_id for _, row_id, _, _ in self._rows]
-        if claimed != set(written) or len(written) != len(claimed):
-            raise AssertionError(f"{self.name}: fates keep {len(claimed)} rows, {len(written)} were written")
-        self._rows.sort(key=lambda r: (SPLITS.index(r[2].split), *r[:2]))
+        if claimed != set(written) or self._distinct != len(claimed):
+            raise AssertionError(f"{self.name}: fates keep {len(claimed)} rows, {self._distinct} were written")
+        placed = sorted(
+            zip(self._place, self._rows, strict=True), key=lambda r: (SPLITS.index(r[1][2].split), r[0], *r[1][:2])
+        )
+        self._rows = [row for _, row in placed]
         splits = {split: sum(r[2].split == split for r in self._rows) for split in SPLITS}
         listed: list[dict[str, Any]] = []
         for layout in self._layouts:

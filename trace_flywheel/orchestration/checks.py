@@ -5,16 +5,18 @@ bytes once more and speak for the whole lake, never for one partition: a later r
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
 from trace_flywheel.flow.audit import PROMISES, audit, shown
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
-from trace_flywheel.flow.names import ADVANTAGES
+from trace_flywheel.flow.names import ADVANTAGES, refusals_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.lake.dataset import find_version
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration.metadata import table
 from trace_flywheel.orchestration.once import holdouts
 from trace_flywheel.orchestration.resources import SettingsResource
@@ -94,20 +96,26 @@ def mix_on_target(name: str) -> dg.AssetChecksDefinition:
         asset=name, name="mix_on_target", description="Each class within a row, or two points, of its share."
     )
     def check(settings: SettingsResource) -> dg.AssetCheckResult:
-        report = find_version(settings.load().home, name).manifest["facts"]["mix"]
-        total = sum(report["kept"][label] for label in report["share"])
+        lake = Lake(settings.load().home)
+        if (refusal := lake.current(refusals_of(name))) is not None:
+            return dg.AssetCheckResult(
+                passed=False, severity=dg.AssetCheckSeverity.WARN, metadata={"refused": str(refusal.counts["reason"])}
+            )
+        report = find_version(lake.home, name).manifest["facts"]["mix"]
+        kept = _in_unit(report)
+        total = sum(kept[label] for label in report["share"])
         rows = [
             (
                 label,
                 report["supply"][label],
                 report["kept"][label],
                 f"{share:.0%}",
-                _share(report["kept"][label], total),
+                _share(kept[label], total),
             )
             for label, share in report["share"].items()
         ]
         room = max(1.0, ON_TARGET * total)
-        off = [label for label, share in report["share"].items() if abs(report["kept"][label] - share * total) > room]
+        off = [label for label, share in report["share"].items() if abs(kept[label] - share * total) > room]
         return dg.AssetCheckResult(
             passed=total > 0 and not off,  # a share of nothing is missed
             severity=dg.AssetCheckSeverity.WARN,
@@ -120,7 +128,13 @@ def mix_on_target(name: str) -> dg.AssetChecksDefinition:
     return check
 
 
-def _share(kept: int, total: int) -> str:
+def _in_unit(report: Mapping[str, Any]) -> dict[str, float]:
+    """What stands in the set by class: rollouts, or tokens where the mix weighs those, each by its weight."""
+    kept, weight = report.get("kept_size") or report["kept"], report.get("weight")
+    return {label: n * (weight[label] if weight else 1) for label, n in kept.items()}
+
+
+def _share(kept: float, total: float) -> str:
     return f"{kept / total:.0%}" if total else "no rows"
 
 

@@ -92,6 +92,8 @@ def of_made(lake: Lake, made: Made, rows_before: int | None) -> Metadata:
     }
     if made.name == ADVANTAGES:
         return shown | _of_advantages(lake.table(ADVANTAGES, "advantages"))
+    if made.status == "refused":
+        return shown | {"refused": made.facts["refused"]} | _mix_pictures(made.facts["mix"])
     if made.name == CLASSIFIER:
         return shown | {"facts": facts_table(made.facts)}
     return shown | _of_version(read_version(made.path), made.facts)
@@ -113,7 +115,7 @@ def _of_version(version: Version, facts: Mapping[str, Any]) -> Metadata:
         "facts": facts_table(facts),
     }
     if "mix" in facts:
-        shown["depth_mix"] = dg.MetadataValue.md(_mix_picture(facts["mix"]))
+        shown |= _mix_pictures(facts["mix"])
     first = [json.loads(line) for line in islice(lines(version), PREVIEW_ROWS)]
     if first:
         shown["preview"] = table(("prompt", "answer"), [_glance(row) for row in first])
@@ -140,10 +142,18 @@ def _named(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
             yield f"{prefix}{name}", f"{value:.4g}" if isinstance(value, float) else _short(value)
 
 
-def _mix_picture(report: Mapping[str, Any]) -> str:
-    total = sum(report["kept"][name] for name in report["share"])
+def _mix_pictures(report: Mapping[str, Any]) -> Metadata:
+    """The classes before and after the mix, in its unit."""
+    before, after = (report.get(f"{name}_size") or report[name] for name in ("supply", "kept"))
+    if weight := report.get("weight"):
+        after = {name: n * weight[name] for name, n in after.items()}
+    total = sum(after[name] for name in report["share"])
     wanted = {name: share * total for name, share in report["share"].items()}
-    return pictures.bars(report["kept"], "Rows by depth, with the target's mark", wanted)
+    unit = "Tokens" if "supply_size" in report else "Rollouts"
+    return {
+        "mix_before": dg.MetadataValue.md(pictures.bars(before, f"{unit} by class before the mix")),
+        "depth_mix": dg.MetadataValue.md(pictures.bars(after, f"{unit} by class, with the target's mark", wanted)),
+    }
 
 
 def _glance(row: Mapping[str, Any]) -> tuple[str, str]:

@@ -47,6 +47,8 @@ class Provenance(msgspec.Struct, frozen=True):
     """What changed the text since the source, in order (`redacted`, `corrected`, `masked`)."""
     split: Split = "train"
     """The file that holds it."""
+    weight: float | None = None
+    """Of a mix in mode `weight`: what the row counts in training."""
 
 
 class SftRow(msgspec.Struct, frozen=True):

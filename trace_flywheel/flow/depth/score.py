@@ -111,10 +111,11 @@ def scored_rows(path: Path, model: Classifier, how: How) -> Iterator[tuple[FileR
     """Each row with its depth, in order."""
     rows = rows_of(path)
     while batch := list(islice(rows, BATCH)):
-        yield from zip(batch, _depths(batch, model, how), strict=True)
+        yield from zip(batch, depths(batch, model, how), strict=True)
 
 
-def _depths(batch: Sequence[FileRow], model: Classifier, how: How) -> Iterator[Depth]:
+def depths(batch: Sequence[FileRow], model: Classifier, how: How) -> Iterator[Depth]:
+    """The depth of each row of a batch."""
     prompts = [prompt_of(row.value, how.field, how.turn) for row in batch]
     asked = [i for i, prompt in enumerate(prompts) if prompt and how.depth_from != "trajectory"]
     guesses: dict[int, tuple[str, float]] = {}
