@@ -169,6 +169,19 @@ class Mix(Section):
         return value
 
 
+class Depth(Section):
+    """What the depth classifier of a family of datasets is trained on and judged by."""
+
+    labels: tuple[Path, ...] = ()
+    """Labelled prompts of your own, `{prompt, label}` a line, beside the seed set; lines with a null label wait."""
+    seed_set: bool = True
+    """Train on the prompts that come with the package too."""
+    held_out: tuple[Path, ...] = ()
+    """Labelled prompts that it is judged by; without them by five folds of what it is trained on."""
+    min_f1: float = Field(0.5, ge=0, le=1)
+    """Macro-F1 below which a new classifier does not take the place of the one before."""
+
+
 class Splits(Section):
     eval: float = Field(0.0, ge=0, lt=1)
     """Share of tasks whose rows go to the split `eval`; a task never changes its split while seed and shares stand."""
@@ -228,6 +241,8 @@ class Recipe(Section):
     """A selection of its own, whole."""
     pairs: Pairs | None = None
     """Pair rules of its own, whole."""
+    depth: Depth | None = None
+    """A depth classifier of its own, whole: `NAME_depth_classifier`."""
     mix: Mix | None = None
     """A target mix of its own, whole."""
     layouts: tuple[LAYOUTS, ...] | None = None
@@ -259,6 +274,7 @@ class Settings(BaseSettings):
     pairs: Pairs = Pairs()
     dedup: Dedup = Dedup()
     redaction: Redaction = Redaction()
+    depth: Depth = Depth()
     mix: Mix = Mix()
     splits: Splits = Splits()
     layouts: tuple[LAYOUTS, ...] = ("messages", "prime-sft", "trl-sft", "trl-dpo", "kto")
@@ -291,6 +307,7 @@ class Settings(BaseSettings):
             tree["goldens"].pop(name)
         tree["grading"].pop("verdicts")
         tree["dedup"].pop("index")
+        tree.pop("depth")  # the classifier's digest holds what its files say
         tree["redaction"].pop("rules")  # their content is in the rule set's digest
         return tree
 
@@ -306,7 +323,14 @@ SECTIONS = tuple(
     if name == "datasets" or (isinstance(field.annotation, type) and issubclass(field.annotation, Section))
 )
 """Fields that have fields."""
-SECTION_PATHS = (("goldens", "paths"), ("goldens", "forget"), ("grading", "verdicts"), ("redaction", "rules"))
+SECTION_PATHS = (
+    ("goldens", "paths"),
+    ("goldens", "forget"),
+    ("grading", "verdicts"),
+    ("redaction", "rules"),
+    ("depth", "labels"),
+    ("depth", "held_out"),
+)
 """Fields inside sections that hold paths."""
 RECIPE_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 DEFAULT_RECIPE_NAMES = frozenset({"sft", "dpo", "kto", "rl", "balanced"})
@@ -330,14 +354,11 @@ class _TomlSource(PydanticBaseSettingsSource):
                 f"{self.file}: unknown setting {unknown[0]!r}; known: {', '.join(Settings.model_fields)}"
             )
         base = self.file.resolve().parent
-        for section, name in (
-            ("goldens", "paths"),
-            ("goldens", "forget"),
-            ("grading", "verdicts"),
-            ("redaction", "rules"),
-        ):
-            if isinstance(tree.get(section), dict) and name in tree[section]:
-                tree[section][name] = _absolute(tree[section][name], base)
+        recipes = tree.get("datasets")
+        for part in (tree, *(recipes.values() if isinstance(recipes, dict) else ())):
+            for section, name in SECTION_PATHS:
+                if isinstance(part, dict) and isinstance(part.get(section), dict) and name in part[section]:
+                    part[section][name] = _absolute(part[section][name], base)
         for name in ("roots", "corpora", "home", *INPUT_FILES):
             if name in tree:
                 tree[name] = _absolute(tree[name], base)

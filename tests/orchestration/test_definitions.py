@@ -22,11 +22,11 @@ OVER_ALL_RUNS = {
     "rl_prompts": {*TEXTS, "grouped_advantages", *JUDGED},
     "kto_dataset": {*TEXTS, "grouped_advantages", *JUDGED},
     "rl_dataset": {*TEXTS, "grouped_advantages", "eval_goldens", "verdicts"},
-    "depth_classifier": set(),
+    "depth_classifier": {"depth_labels"},
     "redaction_report": {"redacted_rollouts"},
     "balanced_mix": {"sft_dataset", "depth_classifier"},
 }
-SOURCES = {"job_folders", "eval_goldens", "training_corpus", "corrections", "verdicts", "judge_scores"}
+SOURCES = {"job_folders", "depth_labels", "eval_goldens", "training_corpus", "corrections", "verdicts", "judge_scores"}
 PUBLISHED = ("sft_dataset", "dpo_dataset", "kto_dataset", "rl_dataset", "rl_prompts", "balanced_mix")
 
 

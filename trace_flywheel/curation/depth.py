@@ -27,6 +27,8 @@ _INVERSE_REGULARISATION = 1.0
 _MIN_ROWS = 2
 """Training prompts that an n-gram stands in before it gets a weight: one prompt's own words teach nothing."""
 _FOLDS = 5
+NEAR = 0.5
+"""Jaccard from which two prompts are of one family."""
 
 
 class Labelled(msgspec.Struct, frozen=True, order=True):
@@ -149,9 +151,11 @@ def evaluate(model: DepthModel, labelled: Sequence[Labelled]) -> DepthReport:
 
 
 def cross_validate(labelled: Iterable[Labelled]) -> DepthReport:
-    """Every prompt labelled by a model that was trained without its fifth of the set; fifths by content hash."""
+    """Every prompt labelled by a model that was trained without its fifth of the set; fifths by content hash, prompts
+    near each other in one fifth."""
     rows = _distinct(labelled)
-    fold = np.array([int(sha256_hex(folded(row.prompt).encode())[:8], 16) % _FOLDS for row in rows])
+    prompts = [folded(row.prompt) for row in rows]
+    fold = np.array([int(sha256_hex(name.encode())[:8], 16) % _FOLDS for name in families(prompts)])
     truth, predicted = [], []
     for held_out in range(_FOLDS):
         model = train(row for row, f in zip(rows, fold, strict=True) if f != held_out)
@@ -159,6 +163,36 @@ def cross_validate(labelled: Iterable[Labelled]) -> DepthReport:
         truth += [row.label for row in tested]
         predicted += model.label([row.prompt for row in tested])[0]
     return report_of(truth, predicted)
+
+
+def families(prompts: Sequence[str]) -> list[str]:
+    """For each prompt the least prompt that it is near, by way of others: templates filled in differently are one
+    family. Near: Jaccard of character 4-grams at `NEAR` or above."""
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    grams = [{p[i : i + 4] for i in range(max(1, len(p) - 3))} for p in prompts]
+    numbers: dict[str, int] = {}
+    columns = [numbers.setdefault(gram, len(numbers)) for own in grams for gram in sorted(own)]
+    ends = np.cumsum([0, *map(len, grams)])
+    matrix = csr_matrix((np.ones(len(columns), dtype=np.int32), columns, ends), shape=(len(prompts), len(numbers)))
+    common = (matrix @ matrix.T).tocoo()
+    sizes = np.diff(ends)
+    near = common.data >= NEAR * (sizes[common.row] + sizes[common.col] - common.data)
+    links = csr_matrix((near[near], (common.row[near], common.col[near])), shape=common.shape)
+    _, label = connected_components(links, directed=False)
+    first: dict[int, str] = {}
+    for name, prompt in zip(label.tolist(), prompts, strict=True):
+        first[name] = min(first.get(name, prompt), prompt)
+    return [first[name] for name in label.tolist()]
+
+
+def seed_report() -> DepthReport | None:
+    """The cross-validation of the seed set as it ships; None where the set or the features changed since."""
+    kept = msgspec.json.decode((files("trace_flywheel.curation") / "depth_seed_report.json").read_bytes())
+    if kept["of"] != [training_set_hash(seed_set()), FEATURES_VERSION]:
+        return None
+    return report_of_confusion(kept["confusion"])
 
 
 def _distinct(labelled: Iterable[Labelled]) -> list[Labelled]:
@@ -179,10 +213,19 @@ def report_of(truth: Sequence[str], predicted: Sequence[str]) -> DepthReport:
     confusion = {true: dict.fromkeys(LABELS, 0) for true in LABELS}
     for true, guess in zip(truth, predicted, strict=True):
         confusion[true][guess] += 1
+    return report_of_confusion(confusion)
+
+
+def report_of_confusion(confusion: dict[str, dict[str, int]]) -> DepthReport:
+    """Accuracy and macro-F1 (over the classes that occur) of counts."""
     scores = []
     for name in LABELS:
         either = sum(confusion[name].values()) + sum(row[name] for row in confusion.values())
         if either:
             scores.append(2 * confusion[name][name] / either)
     right = sum(confusion[name][name] for name in LABELS)
-    return DepthReport(right / max(1, len(truth)), sum(scores) / max(1, len(scores)), confusion)
+    return DepthReport(
+        right / max(1, sum(map(sum, (row.values() for row in confusion.values())))),
+        sum(scores) / max(1, len(scores)),
+        confusion,
+    )

@@ -3,18 +3,19 @@
 from functools import cached_property
 from pathlib import Path
 
-from trace_flywheel.curation.depth import seed_set, training_set_hash
+from trace_flywheel.curation.depth import training_set_hash
 from trace_flywheel.curation.depth_features import FEATURES_VERSION
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import funnel
 from trace_flywheel.flow.corpora import Corpora, corpora_digest, corpora_for, open_corpora
 from trace_flywheel.flow.corpus_index import Comparison
+from trace_flywheel.flow.depth.train import labelled_of
 from trace_flywheel.flow.frame import Index, agreeing, digest_of, graded, load_index
 from trace_flywheel.flow.funnel import Attempts
 from trace_flywheel.flow.goldens import holdout_over
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.manifest import hashed_settings, recipe_settings
-from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, Kind, every, name_of, refusals_of
+from trace_flywheel.flow.names import ADVANTAGES, Kind, classifier_of, every, name_of, refusals_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import layouts_for
 from trace_flywheel.flow.standing import standing
@@ -23,7 +24,7 @@ from trace_flywheel.lake.store import Lake, Sidecar
 from trace_flywheel.lake.withdrawn import in_force
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.grading import Withdrawal
-from trace_flywheel.settings import Settings
+from trace_flywheel.settings import Depth, Settings
 
 CODE = 3
 """Goes up when the same inputs and settings give other rows."""
@@ -94,7 +95,10 @@ class Curation:
 def freshness(lake: Lake, settings: Settings, inputs: SideInputs) -> tuple[str, tuple[str, ...]]:
     """(digest of the present state, names of the assets that it would change). Looks at digests alone."""
     curation = Curation(lake, settings, inputs)
-    wanted = {ADVANTAGES: advantages_digest(curation), CLASSIFIER: classifier_digest()}
+    wanted = {ADVANTAGES: advantages_digest(curation)}
+    for recipe in (None, *sorted(settings.datasets)):
+        name, depth = classifier_of(settings, recipe)
+        wanted[name] = classifier_digest(depth)
     stands = {name: current.inputs_digest for name in wanted if (current := lake.current(name)) is not None}
     for kind, recipe in every(settings):
         name = name_of(kind, recipe)
@@ -111,8 +115,10 @@ def advantages_digest(curation: Curation) -> str:
     return content_id([curation.inputs_digest, curation.settings.groups.model_dump(mode="json")])
 
 
-def classifier_digest() -> str:
-    return content_id([CODE, FEATURES_VERSION, training_set_hash(seed_set())])
+def classifier_digest(depth: Depth) -> str:
+    """Of what a classifier learns from, is judged by, and has to reach."""
+    rows, held_out = labelled_of(depth)
+    return content_id([CODE, FEATURES_VERSION, training_set_hash(rows), training_set_hash(held_out), depth.min_f1])
 
 
 def wanted_digest(curation: Curation, kind: Kind, recipe: str | None) -> str:
@@ -122,5 +128,6 @@ def wanted_digest(curation: Curation, kind: Kind, recipe: str | None) -> str:
         hashed = hashed_settings(settings, chosen, layouts_for(kind, settings.layouts))
         return content_id([curation.inputs_digest, hashed])
     hashed = hashed_settings(settings, chosen, layouts_for("sft", settings.layouts))
+    classifier = classifier_digest(classifier_of(curation.settings, recipe)[1])
     source = standing(curation.lake, name_of("sft", recipe))
-    return content_id([curation.inputs_digest, hashed, source.version if source else None, classifier_digest()])
+    return content_id([curation.inputs_digest, hashed, source.version if source else None, classifier])

@@ -80,7 +80,7 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     if source is None:
         raise LakeError(f"{name_of('sft', recipe)}: not made yet; the mix is made from it")
     version = dataset.read_version(source.path)
-    model = DepthModel.load(depth_classifier(curation).path)
+    model = DepthModel.load(depth_classifier(curation, recipe).path)
     chosen = choose(version, model, settings.mix, settings.seed, curation.index.frame)
     before = dataset.fates(version).to_pylist()
     reason = loss(chosen)

@@ -8,7 +8,7 @@ NAME_sft, NAME_dpo, NAME_kto, NAME_rl, NAME_prompts, NAME_mix                 th
 from collections.abc import Iterator
 from typing import Literal
 
-from trace_flywheel.settings import Settings
+from trace_flywheel.settings import Depth, Settings
 
 ADVANTAGES, CLASSIFIER = "grouped_advantages", "depth_classifier"
 NAMES = {
@@ -29,6 +29,17 @@ KINDS: tuple[Kind, ...] = ("sft", "pair", "kto", "rl", "prompt", "mix")
 def name_of(kind: Kind, recipe: str | None = None) -> str:
     """The dataset's name: of the default recipe, or `RECIPE_sft` and so on."""
     return NAMES[kind] if recipe is None else f"{recipe}_{SUFFIX[kind]}"
+
+
+def classifier_of(settings: Settings, recipe: str | None) -> tuple[str, Depth]:
+    """The classifier that a recipe's mix uses, and what it learns from: its own, else the common one."""
+    own = settings.datasets[recipe].depth if recipe is not None else None
+    return (CLASSIFIER, settings.depth) if own is None else (f"{recipe}_{CLASSIFIER}", own)
+
+
+def classifiers(settings: Settings) -> tuple[str, ...]:
+    """The names of all classifiers."""
+    return tuple(dict.fromkeys(classifier_of(settings, recipe)[0] for recipe in (None, *sorted(settings.datasets))))
 
 
 def refusals_of(name: str) -> str:

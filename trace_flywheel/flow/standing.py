@@ -73,7 +73,7 @@ def refused_as(lake: Lake, name: str, refusal: TableSidecar) -> Made:
 
 def rows_now(lake: Lake, name: str) -> int | None:
     """Rows of an asset over all runs as it stands; None where it was never made."""
-    if name in (ADVANTAGES, CLASSIFIER):
+    if name == ADVANTAGES or name.endswith(CLASSIFIER):
         current = lake.current(name)
         return None if current is None else int(current.counts["with_advantage" if name == ADVANTAGES else "rows"])
     made = standing(lake, name)

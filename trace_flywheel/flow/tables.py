@@ -1,15 +1,15 @@
-"""The two assets over all runs that are no datasets: group advantages and the depth classifier, kept in the lake."""
+"""The two assets over all runs that are no datasets: group advantages and the depth classifiers, kept in the lake."""
 
 from typing import Any, Literal
 
 import pandas as pd
 import pyarrow as pa
 
-from trace_flywheel.curation.depth import seed_set, train
 from trace_flywheel.curation.difficulty import task_difficulty
 from trace_flywheel.flow.curation import Curation, advantages_digest, classifier_digest
+from trace_flywheel.flow.depth.train import trained
 from trace_flywheel.flow.funnel import Attempts
-from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER
+from trace_flywheel.flow.names import ADVANTAGES, classifier_of
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.ledger import Ledger
 from trace_flywheel.records.fate import Stage
@@ -57,15 +57,20 @@ def _without_advantage(attempts: Attempts) -> dict[str, dict[str, int]]:
     return dropped
 
 
-def depth_classifier(curation: Curation) -> Made:
-    """The classifier of the mix, trained on the labelled prompts that come with the package."""
-    lake, digest = curation.lake, classifier_digest()
-    current = lake.current(CLASSIFIER)
+def depth_classifier(curation: Curation, recipe: str | None = None) -> Made:
+    """The classifier of a recipe's mix, trained again when what it learns from changes.
+
+    Raises `FlywheelError`, and the one before stays, where it does not pass `depth.min_f1`.
+    """
+    lake, (name, depth) = curation.lake, classifier_of(curation.settings, recipe)
+    digest = classifier_digest(depth)
+    current = lake.current(name)
     fresh = current is not None and current.inputs_digest == digest
     if current is None or not fresh:
-        model = train(seed_set())
-        current = lake.put(CLASSIFIER, {}, digest, model.info, model.save)
+        model = trained(depth)
+        counts = dict(model.info) if current is None else {**model.info, "before": current.counts.get("held_out")}
+        current = lake.put(name, {}, digest, counts, model.save)
     rows = current.counts["rows"]
-    path = lake.root / CLASSIFIER / current.digest
+    path = lake.root / name / current.digest
     status: Literal["made", "unchanged"] = "unchanged" if fresh else "made"
-    return Made(CLASSIFIER, status, digest, current.digest, rows, path, Ledger(rows, rows, {}), current.counts)
+    return Made(name, status, digest, current.digest, rows, path, Ledger(rows, rows, {}), current.counts)

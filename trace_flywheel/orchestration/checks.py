@@ -16,7 +16,6 @@ from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
 from trace_flywheel.flow.names import ADVANTAGES, refusals_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.lake.dataset import find_version
-from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration.metadata import table
 from trace_flywheel.orchestration.once import holdouts
 from trace_flywheel.orchestration.resources import SettingsResource
@@ -96,7 +95,7 @@ def mix_on_target(name: str) -> dg.AssetChecksDefinition:
         asset=name, name="mix_on_target", description="Each class within a row, or two points, of its share."
     )
     def check(settings: SettingsResource) -> dg.AssetCheckResult:
-        lake = Lake(settings.load().home)
+        lake = lake_of(settings.load())
         if (refusal := lake.current(refusals_of(name))) is not None:
             return dg.AssetCheckResult(
                 passed=False, severity=dg.AssetCheckSeverity.WARN, metadata={"refused": str(refusal.counts["reason"])}

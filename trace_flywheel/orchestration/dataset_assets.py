@@ -4,7 +4,7 @@ They have no partitions and read the lake themselves; `deps` on all runs draw th
 `flow.datasets` and a page of metadata about what came of it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import dagster as dg
@@ -42,7 +42,7 @@ class Spec(NamedTuple):
     description: str
 
 
-def specs(recipes: Sequence[str]) -> Iterator[Spec]:
+def specs(settings: Settings) -> Iterator[Spec]:
     """All assets over all runs, upstream first."""
     yield Spec(
         names.ADVANTAGES,
@@ -52,19 +52,22 @@ def specs(recipes: Sequence[str]) -> Iterator[Spec]:
         CURATION_GROUP,
         "One row per rollout of all runs with its group and its advantage, or the reason why the group is withheld.",
     )
-    yield Spec(
-        names.CLASSIFIER,
-        tables.depth_classifier,
-        (),
-        (),
-        CURATION_GROUP,
-        "One row per labelled prompt that the depth classifier was trained on; weights lie beside it.",
-    )
-    for recipe in (None, *recipes):
-        yield from _family(recipe)
+    for recipe in (None, *sorted(settings.datasets)):
+        yield from _family(settings, recipe)
 
 
-def _family(recipe: str | None) -> Iterator[Spec]:
+def _family(settings: Settings, recipe: str | None) -> Iterator[Spec]:
+    classifier = names.classifier_of(settings, recipe)[0]
+    if recipe is None or classifier != names.CLASSIFIER:
+        yield Spec(
+            classifier,
+            lambda c: tables.depth_classifier(c, recipe),
+            (),
+            ("depth_labels",),
+            CURATION_GROUP if recipe is None else recipe,
+            "One row per labelled prompt that the depth classifier was trained on; weights lie beside it.",
+        )
+
     def named(kind: names.Kind) -> str:
         return names.name_of(kind, recipe)
 
@@ -113,7 +116,7 @@ def _family(recipe: str | None) -> Iterator[Spec]:
         named("mix"),
         lambda c: datasets.balanced_mix(c, recipe),
         (),
-        (named("sft"), names.CLASSIFIER),
+        (named("sft"), classifier),
         group,
         "SFT rows at the target mix of depth: the largest set that holds it.",
     )

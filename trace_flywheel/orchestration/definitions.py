@@ -24,8 +24,9 @@ from trace_flywheel.settings import Settings, load_settings
 def build(settings: Settings, resource: Any) -> dg.Definitions:
     """Definitions with the recipes of `settings`; `resource` gives each run its settings."""
     recipes = sorted(settings.datasets)
-    made = list(specs(recipes))
-    published = [spec.name for spec in made if spec.name not in (names.ADVANTAGES, names.CLASSIFIER)]
+    made = list(specs(settings))
+    tables = (names.ADVANTAGES, *names.classifiers(settings))
+    published = [spec.name for spec in made if spec.name not in tables]
     mixes = [names.name_of("mix", recipe) for recipe in (None, *recipes)]
     start = settings.automation.start
     sensor_status = dg.DefaultSensorStatus.RUNNING if start else dg.DefaultSensorStatus.STOPPED

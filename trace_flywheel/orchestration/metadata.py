@@ -94,9 +94,25 @@ def of_made(lake: Lake, made: Made, rows_before: int | None) -> Metadata:
         return shown | _of_advantages(lake.table(ADVANTAGES, "advantages"))
     if made.status == "refused":
         return shown | {"refused": made.facts["refused"]} | _mix_pictures(made.facts["mix"])
-    if made.name == CLASSIFIER:
-        return shown | {"facts": facts_table(made.facts)}
+    if made.name.endswith(CLASSIFIER):
+        return shown | {"facts": facts_table(made.facts)} | _of_classifier(made.facts)
     return shown | _of_version(read_version(made.path), made.facts)
+
+
+def _of_classifier(facts: Mapping[str, Any]) -> Metadata:
+    """F1 by class, a mark where the classifier before stood, and how many prompts of a class got which label."""
+    judged, before = facts["held_out"], facts.get("before")
+    f1 = {name: scores["f1"] for name, scores in judged["classes"].items()} | {"all (macro)": judged["macro_f1"]}
+    mark = {name: scores["f1"] for name, scores in before["classes"].items()} if before else {}
+    mark |= {"all (macro)": before["macro_f1"]} if before else {}
+    title = "F1 by class" + (", with a mark where the classifier before stood" if before else "")
+    rows = [(name, *counts.values()) for name, counts in judged["confusion"].items()]
+    return {
+        "f1": dg.MetadataValue.md(pictures.bars(f1, title, mark)),
+        "confusion": table(("labelled", *judged["confusion"]), rows),
+        "macro_f1": judged["macro_f1"],
+        "judged_by": judged["by"],
+    }
 
 
 def _of_advantages(rows: pa.Table) -> Metadata:

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import dagster as dg
 
+from trace_flywheel.curation.depth import training_set_hash
+from trace_flywheel.flow.depth.train import labelled_of
+from trace_flywheel.flow.names import classifier_of
 from trace_flywheel.flow.watch import side_inputs_now
 from trace_flywheel.orchestration.jobs import SOURCE_GROUP
 from trace_flywheel.orchestration.partitions import runs
 from trace_flywheel.orchestration.resources import SettingsResource
+from trace_flywheel.records.canonical import content_id
 
 job_folders = dg.AssetSpec(
     "job_folders",
@@ -68,4 +72,14 @@ def judge_scores(settings: SettingsResource) -> dg.DataVersion:
     return _digest(settings.load().judge_scores)
 
 
-SOURCES = (job_folders, eval_goldens, training_corpus, corrections, verdicts, judge_scores)
+@dg.observable_source_asset(
+    group_name=SOURCE_GROUP,
+    description="Labelled prompts that depth classifiers learn from: the seed set and the files of `depth.labels`.",
+)
+def depth_labels(settings: SettingsResource) -> dg.DataVersion:
+    tree = settings.load()
+    families = [classifier_of(tree, recipe)[1] for recipe in (None, *sorted(tree.datasets))]
+    return dg.DataVersion(content_id([training_set_hash(labelled_of(depth)[0]) for depth in families])[:16])
+
+
+SOURCES = (job_folders, eval_goldens, training_corpus, corrections, verdicts, judge_scores, depth_labels)

@@ -19,6 +19,7 @@ from trace_flywheel.curation.depth import (
     Labelled,
     cross_validate,
     report_of,
+    seed_report,
     seed_set,
     short_label,
     train,
@@ -27,6 +28,7 @@ from trace_flywheel.curation.depth import (
 from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.depth.rows import Classifier, rows_of
 from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.settings import Depth
 
 _LABEL_KEYS = ("reasoning_depth", "label", "depth")
 
@@ -54,6 +56,35 @@ def read_labels(path: Path) -> Read:
         except ValueError as error:
             raise FlywheelError(f"{path}:{row.number}: {error}") from None
     return Read(labelled, waiting)
+
+
+def labelled_of(depth: Depth) -> tuple[tuple[Labelled, ...], tuple[Labelled, ...]]:
+    """What a classifier learns from and what it is judged by, as its settings say."""
+    own = [row for path in depth.labels for row in read_labels(path).labelled]
+    held_out = [row for path in depth.held_out for row in read_labels(path).labelled]
+    return (*own, *(seed_set() if depth.seed_set else ())), tuple(held_out)
+
+
+def trained(depth: Depth) -> DepthModel:
+    """The classifier of these settings, with its report under `info["held_out"]`. Raises `FlywheelError` for labels
+    that cannot be learned from and below `depth.min_f1`."""
+    rows, held_out = labelled_of(depth)
+    try:
+        model = train(rows)
+        if held_out:
+            judged, by = judge(model, held_out), "held-out files"
+        else:
+            shipped = None if depth.labels or not depth.seed_set else seed_report()
+            judged, by = shipped or cross_validate(rows), "five folds"
+    except ValueError as error:
+        raise FlywheelError(f"depth.labels: cannot train: {error}") from None
+    if judged.macro_f1 < depth.min_f1:
+        raise FlywheelError(
+            f"depth classifier: macro-F1 {judged.macro_f1:.3f} by {by} is below depth.min_f1 {depth.min_f1:g}; add "
+            f"labelled prompts of {_worst(judged)}. The classifier before stays"
+        )
+    model.info["held_out"] = {"by": by, **told(judged)}
+    return model
 
 
 def train_default(files: Sequence[Path], seed: bool, held_out: Path | None, min_f1: float, out: Path) -> dict[str, Any]:

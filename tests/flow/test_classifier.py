@@ -1,0 +1,80 @@
+"""The depth classifier as an asset: what it learns from, when it is trained again, and the gate."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flow.conftest import Flow, trace
+from trace_flywheel.curation.depth import cross_validate, families, seed_report, seed_set
+from trace_flywheel.flow.curation import freshness
+from trace_flywheel.flow.names import classifier_of
+from trace_flywheel.flow.tables import depth_classifier
+from trace_flywheel.records.errors import FlywheelError
+
+MakeFlow = Callable[..., Flow]
+
+
+def labels(path: Path, *rows: tuple[str, str | None]) -> Path:
+    path.write_text("".join(json.dumps({"prompt": prompt, "label": label}) + "\n" for prompt, label in rows))
+    return path
+
+
+def small(flow: MakeFlow, **settings: Any) -> Flow:
+    return flow({"r1": [trace("t", "t", 1.0, 1)]}, **settings)
+
+
+def test_it_is_trained_again_when_its_labels_change(flow: MakeFlow, tmp_path: Path) -> None:
+    path = labels(tmp_path / "mine.jsonl", ("ship the frobnicator", "single"), ("later", None))
+    held_out = labels(tmp_path / "held.jsonl", ("capital of chile?", "single"), ("write a poem about rain", "other"))
+    one = small(flow, depth={"labels": [path], "held_out": [held_out]})
+    first = depth_classifier(one.curation())
+    assert (first.status, first.rows) == ("made", len(seed_set()) + 1)
+    assert first.facts["held_out"]["by"] == "held-out files"
+    assert "before" not in first.facts
+    assert depth_classifier(one.curation()).status == "unchanged"
+    labels(path, ("ship the frobnicator", "single"), ("later", "multi"))
+    assert "depth_classifier" in freshness(one.lake, one.settings, one.curation().inputs)[1]
+    second = depth_classifier(one.curation())
+    assert (second.status, second.rows) == ("made", first.rows + 1)
+    assert second.facts["before"] == first.facts["held_out"]
+
+
+def test_below_the_gate_the_one_before_stays(flow: MakeFlow, tmp_path: Path) -> None:
+    first = depth_classifier(small(flow).curation())
+    wrong = labels(tmp_path / "held.jsonl", ("capital of chile?", "other"))
+    one = small(flow, depth={"held_out": [wrong], "min_f1": 0.9})
+    with pytest.raises(FlywheelError, match=r"macro-F1 0\.000 by held-out files .* 0.9; .*before stays"):
+        depth_classifier(one.curation())
+    current = one.lake.current("depth_classifier")
+    assert current is not None
+    assert current.digest == first.version
+
+
+def test_a_recipe_with_labels_of_its_own_has_a_classifier_of_its_own(flow: MakeFlow, tmp_path: Path) -> None:
+    path = labels(tmp_path / "mine.jsonl", ("ship the frobnicator", "single"))
+    held_out = labels(tmp_path / "held.jsonl", ("capital of chile?", "single"))
+    recipes = {"web": {"depth": {"labels": [str(path)], "held_out": [str(held_out)]}}, "plain": {}}
+    one = small(flow, datasets=recipes)
+    assert classifier_of(one.settings, "plain")[0] == classifier_of(one.settings, None)[0] == "depth_classifier"
+    assert depth_classifier(one.curation(), "plain").version == depth_classifier(one.curation()).version
+    own = depth_classifier(one.curation(), "web")
+    assert (own.name, own.rows) == ("web_depth_classifier", len(seed_set()) + 1)
+
+
+def test_labels_that_contradict_the_seed_set_are_told(flow: MakeFlow, tmp_path: Path) -> None:
+    path = labels(tmp_path / "mine.jsonl", (seed_set()[0].prompt, "other"))
+    with pytest.raises(FlywheelError, match="cannot train: two labels"):
+        depth_classifier(small(flow, depth={"labels": [path]}).curation())
+
+
+def test_the_report_that_ships_is_that_of_the_seed_set() -> None:
+    """After a change of the seed set or the features: write `depth_seed_report.json` again, as this test reckons it."""
+    assert seed_report() == cross_validate(seed_set())
+
+
+def test_near_prompts_are_one_family_and_stand_in_one_fold() -> None:
+    prompts = ["what is the capital of peru?", "what is the capital of cuba?", "write a poem about rain", "thanks!"]
+    assert families(prompts) == ["what is the capital of cuba?"] * 2 + prompts[2:]
