@@ -32,13 +32,13 @@ def killed(seed: int, rounds: int, work: Path) -> Iterator[str]:
         _add_run(root, number)
         process = homes.started(root, home, seed=number)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=rng.uniform(0.05, 1.1) * whole)
+            process.communicate(timeout=rng.uniform(0.05, 0.6) * whole)
         cut += process.poll() is None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         yield from (f"kill {number}: {fault}" for fault in homes.broken_promises(root, home))
-    if rounds and not cut:
+    if rounds > 2 and not cut:
         yield f"none of {rounds} kills came before the end"
     yield from _as_if_nothing_happened(root, home, work / "undisturbed")
 
