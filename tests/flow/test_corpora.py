@@ -170,5 +170,7 @@ def test_a_task_that_duplicates_take_most_of_is_an_alarm(flow: MakeFlow) -> None
     made = one.run()["sft_dataset"]
     (warning,) = made.facts["warnings"]
     assert warning.startswith("1 tasks lost more than 50% of their rows to near-duplicates, a the most (4 of 5)")
+    assert made.facts["collapsed"] == {"a": [5, 4]}
+    assert "look whether a template" in (made.path / "README.md").read_text()
     calm = flow({"r1": rows}, name="calm", selection={"keep_fraction": 1.0}, dedup={"alarm_share": 1.0})
     assert calm.run()["sft_dataset"].facts["warnings"] == []

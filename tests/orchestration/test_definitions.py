@@ -79,6 +79,7 @@ def test_checks_on_invariants_block_and_the_others_warn() -> None:
     assert {key for key, is_blocking in blocking.items() if not is_blocking} == {
         ("rollout_index", "nothing_quarantined"),
         ("balanced_mix", "mix_on_target"),
+        ("sft_dataset", "no_task_collapsed"),
     }
 
 

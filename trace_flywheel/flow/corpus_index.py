@@ -199,8 +199,11 @@ def _indexed(
             opened += _opened(shelf, files[-1:])
             while len(files) > 1 and files[-2].rows < GROWTH * files[-1].rows:
                 pair = opened[-2:]
+                before_merge = files[-2:]
                 files[-2:] = [shelf.write(merged(pair, [np.ones(len(one), dtype=bool) for one in pair]))]
                 opened[-2:] = _opened(shelf, files[-1:])
+                for file in before_merge:
+                    shelf.discard(file, state)
         skipped += count.skipped
         if reader.stamp() != mark.stamp:
             raise FlywheelError(f"{reader.name}: changed while it was read; run it again")

@@ -26,6 +26,8 @@ from trace_flywheel.settings import Settings
 
 ALARM_ROWS = 4
 """Rows of a task below which a share says nothing."""
+COLLAPSED = 20
+"""Tasks that are told by name."""
 
 
 def sft(index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, settings: Settings) -> Curated:
@@ -42,13 +44,13 @@ def sft(index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, sett
     selected = top_fraction(frame, funnel.alive, settings.selection, settings.seed)
     funnel.take(selected.drops)
     before, threshold = funnel.alive.copy(), settings.dedup.threshold
-    spans = index.spans(before)
+    spans = index.columns.spans(before)
     funnel.take(dedup.near_duplicates(frame, before, rank, *spans, threshold))
     if corpus is not None:
         left = np.flatnonzero(funnel.alive[before])
         rest = (spans[0].take(left), spans[1].take(left))
         funnel.take(dedup.corpus_near_duplicates(funnel.alive, *rest, corpus, threshold))
-    warnings += _templates(frame, before, funnel.alive, settings.dedup.alarm_share)
+    collapsed = _collapsed(frame, before, funnel.alive, settings.dedup.alarm_share)
     funnel.take(task_cap(frame, funnel.alive, settings.selection.max_per_task, settings.seed))
     funnel.take(crossing_drops(funnel, index, settings))
     marked = int((accepted_ungraded(frame, ungraded) & funnel.alive).sum())
@@ -57,7 +59,9 @@ def sft(index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, sett
         "thresholds": {str(task): float(value) for task, value in lowest.items()},
         "tied_share": round(selected.tied_share, 4),
         "ungraded": marked,
+        "collapsed": {str(task): [int(of), int(lost)] for task, of, lost in collapsed[:COLLAPSED].itertuples()},
     }
+    warnings += _alarm(collapsed, settings.dedup.alarm_share)
     warnings += [
         f"{n} lines of the corpus {name} are of no known shape." for name, n in sorted(corpora.skipped.items())
     ]
@@ -66,17 +70,22 @@ def sft(index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, sett
     return Curated("sft", index, np.flatnonzero(funnel.alive), funnel.drops, facts=facts, warnings=tuple(warnings))
 
 
-def _templates(frame: pd.DataFrame, before: np.ndarray, after: np.ndarray, share: float) -> list[str]:
-    """A warning where near-duplicate removal took most of a task: its prompts may be one template."""
+def _collapsed(frame: pd.DataFrame, before: np.ndarray, after: np.ndarray, share: float) -> pd.DataFrame:
+    """Tasks that near-duplicate removal took most of (`of` rows, `lost`), worst first: their prompts may be one
+    template."""
     tasks = frame.loc[before, "task_id"].value_counts()
     left = frame.loc[after, "task_id"].value_counts().reindex(tasks.index, fill_value=0)
     lost = pd.DataFrame({"of": tasks, "lost": tasks - left})
     lost = lost[(lost["of"] >= ALARM_ROWS) & (lost["lost"] > share * lost["of"])].sort_index()
-    if lost.empty:
+    return lost.sort_values("lost", ascending=False, kind="stable")
+
+
+def _alarm(collapsed: pd.DataFrame, share: float) -> list[str]:
+    if collapsed.empty:
         return []
-    worst = lost.sort_values("lost", ascending=False, kind="stable").iloc[0]
+    worst = collapsed.iloc[0]
     return [
-        f"{len(lost)} tasks lost more than {share:.0%} of their rows to near-duplicates, {worst.name} the most "
+        f"{len(collapsed)} tasks lost more than {share:.0%} of their rows to near-duplicates, {worst.name} the most "
         f"({worst['lost']} of {worst['of']}): look whether a template makes different rows alike."
     ]
 
@@ -90,9 +99,8 @@ def pairs(index: Index, common: Attempts, holdout: Holdout, settings: Settings) 
     failing = (index.frame["verdict"] == "fail").to_numpy(dtype=bool) & settings.pairs.errored_rejected
     funnel.take(quality_drops(index.frame, funnel.alive, "pair", failing))
     funnel.take(crossing_drops(funnel, index, settings))
-    built = build_pairs(
-        index.frame, funnel.alive.copy(), common.members, index.hashes, index.norms, settings.pairs, settings.seed
-    )
+    hashes, norms = index.columns.messages(funnel.alive)
+    built = build_pairs(index.frame, funnel.alive.copy(), common.members, hashes, norms, settings.pairs, settings.seed)
     funnel.take(built.drops)
     used = np.union1d(built.table["chosen"].to_numpy(np.int64), built.table["rejected"].to_numpy(np.int64))
     if not np.array_equal(used, np.flatnonzero(funnel.alive)):

@@ -155,7 +155,7 @@ def entered(index: Index, common: Attempts) -> Funnel:
 def crossing_drops(funnel: Funnel, index: Index, settings: Settings) -> pd.DataFrame:
     if not settings.splits.eval and not settings.splits.held_out:
         return no_drops()
-    prompt, _ = index.spans(funnel.alive)
+    prompt, _ = index.columns.spans(funnel.alive)
     return crossing(index.frame, funnel.alive, prompt, settings.splits, settings.seed, settings.dedup.threshold)
 
 

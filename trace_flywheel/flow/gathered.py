@@ -1,4 +1,4 @@
-"""The index of all runs in one file, so that a look at all runs reads that and the runs that changed since.
+"""The scalars of the index of all runs in one file, so that a look at all runs reads that and the runs that changed since.
 
 A small Parquet file costs milliseconds whatever it holds: ten thousand of them are forty seconds, one file of the same
 rows is one. What is gathered is a copy, known by the runs and contents that it was made of; a run that changed or went
@@ -12,11 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trace_flywheel.lake.index import GATHERED, INDEX_SCHEMA
+from trace_flywheel.lake.index import GATHERED, INDEX_SCHEMA, SCALARS
 from trace_flywheel.lake.store import Lake, LakeError, Sidecar
 from trace_flywheel.records.canonical import content_id
 
 ROWS, RUNS = "rows", "runs"
+SCHEMA = pa.schema([INDEX_SCHEMA.field(name) for name in SCALARS])
+"""What is gathered; the long columns are read of the rows that need them (`columns`)."""
 FEW = 64
 """Runs read one by one before gathering pays."""
 SHARE = 0.02
@@ -25,11 +27,11 @@ RUNS_SCHEMA = pa.schema([("run_id", pa.string()), ("content", pa.string())])
 
 
 def index_rows(lake: Lake, runs: Sequence[Sidecar], columns: Sequence[str] | None = None) -> pa.Table:
-    """The index entries of these runs, in no particular order, or some columns of them.
+    """The scalars of the index entries of these runs, in no particular order, or some of them.
 
-    Gathers whole entries where too many runs stand alone. Raises `LakeError` when a run changes meanwhile.
+    Gathers all of them where too many runs stand alone. Raises `LakeError` when a run changes meanwhile.
     """
-    schema = INDEX_SCHEMA if columns is None else pa.schema([INDEX_SCHEMA.field(name) for name in columns])
+    schema = SCHEMA if columns is None else pa.schema([SCHEMA.field(name) for name in columns])
     wanted = {run.run_id: run.content_digest for run in runs}
     kept, rows = _gathered(lake, wanted, schema)
     alone = [run for run in runs if run.run_id not in kept]
@@ -53,7 +55,7 @@ def _gathered(lake: Lake, wanted: dict[str, str], schema: pa.Schema) -> tuple[se
             return nothing
         folder = lake.root / GATHERED / current.digest
         known = pq.ParquetFile(folder / f"{RUNS}.parquet").read()
-        asked = sorted({*schema.names, "run_id"}, key=INDEX_SCHEMA.names.index)
+        asked = sorted({*schema.names, "run_id"}, key=SCHEMA.names.index)
         rows = pq.ParquetFile(folder / f"{ROWS}.parquet").read(columns=asked).select(asked)
     except FileNotFoundError:  # another process gathers
         return nothing
@@ -84,4 +86,4 @@ def _gather(lake: Lake, wanted: dict[str, str], rows: pa.Table) -> None:
 
 def _shape() -> str:
     """Of the columns: rows of other ones are no use."""
-    return content_id([[field.name, str(field.type)] for field in INDEX_SCHEMA])
+    return content_id([[field.name, str(field.type)] for field in SCHEMA])

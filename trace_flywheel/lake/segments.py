@@ -155,6 +155,11 @@ class Shelf:
         for old in keys[KEYS_KEPT:]:
             shutil.rmtree(old, ignore_errors=True)
 
+    def discard(self, file: SegmentFile, state: State | None) -> None:
+        """Remove a segment that was written and merged away again, unless the state in force names it."""
+        if state is None or file.name not in {segment.name for segment in state.segments}:
+            (self.folder / file.name).unlink(missing_ok=True)
+
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -88,6 +88,26 @@ def promises_of(name: str) -> dg.AssetChecksDefinition:
     return check
 
 
+def no_task_collapsed(name: str) -> dg.AssetChecksDefinition:
+    """Whether near-duplicate removal took most of a task: then a template may have made different rows alike."""
+
+    @dg.asset_check(
+        asset=name,
+        name="no_task_collapsed",
+        description="No task of four or more rows lost more than `dedup.alarm_share` of them to near-duplicates.",
+    )
+    def check(settings: SettingsResource) -> dg.AssetCheckResult:
+        lost = find_version(settings.load().home, name).manifest["facts"].get("collapsed", {})
+        rows = [(task, of, gone) for task, (of, gone) in lost.items()]
+        return dg.AssetCheckResult(
+            passed=not rows,
+            severity=dg.AssetCheckSeverity.WARN,
+            metadata={"tasks": table(("task", "rows", "lost"), rows)},
+        )
+
+    return check
+
+
 def mix_on_target(name: str) -> dg.AssetChecksDefinition:
     """Whether the mix reached its shares, and which class ended its growth."""
 

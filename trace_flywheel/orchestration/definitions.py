@@ -9,7 +9,13 @@ from typing import Any
 import dagster as dg
 
 from trace_flywheel.flow import names
-from trace_flywheel.orchestration.checks import INGEST_CHECKS, advantages_sum_to_zero, mix_on_target, promises_of
+from trace_flywheel.orchestration.checks import (
+    INGEST_CHECKS,
+    advantages_sum_to_zero,
+    mix_on_target,
+    no_task_collapsed,
+    promises_of,
+)
 from trace_flywheel.orchestration.dataset_assets import asset_of, specs
 from trace_flywheel.orchestration.ingest_assets import INGEST_ASSETS
 from trace_flywheel.orchestration.jobs import ingest_job, refresh_job
@@ -39,6 +45,7 @@ def build(settings: Settings, resource: Any) -> dg.Definitions:
             advantages_sum_to_zero,
             *map(promises_of, published),
             *map(mix_on_target, mixes),
+            *(no_task_collapsed(names.name_of("sft", recipe)) for recipe in (None, *recipes)),
         ],
         jobs=[ingest_job, refresh_job],
         sensors=[job_folders_sensor(sensor_status), refresh_sensor(sensor_status)],

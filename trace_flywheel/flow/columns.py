@@ -1,0 +1,177 @@
+"""The long columns of the index, read when they are needed and for the rows that need them.
+
+Sketches, shingles and message hashes are most of the index. Decisions look at them late, when few rows are left, so
+that a million rollouts fit into memory. Files are read run by run, in the order of the rows.
+"""
+
+import urllib.parse
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trace_flywheel.curation.sketch import Spans
+from trace_flywheel.flow.workers import worker_count
+from trace_flywheel.lake.store import Lake, LakeError, Sidecar
+from trace_flywheel.records.index import PERMUTATIONS
+
+
+class Ragged(Sequence[Sequence[int]]):
+    """Lists of integers, one a row, in two flat arrays."""
+
+    def __init__(self, values: np.ndarray, offsets: np.ndarray) -> None:
+        self.values, self.offsets = values, offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, row: int) -> list[int]: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[list[int]]: ...
+    def __getitem__(self, row: int | slice) -> Any:
+        if isinstance(row, slice):
+            return [self[i] for i in range(*row.indices(len(self)))]
+        return self.values[self.offsets[row] : self.offsets[row + 1]].tolist()
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where the long columns of every row of the frame lie: `files[file[row]]`, row `at[row]` of it."""
+
+    files: tuple[Path, ...]
+    file: np.ndarray
+    at: np.ndarray
+
+    @classmethod
+    def of(cls, lake: Lake, runs: Sequence[Sidecar], frame: pd.DataFrame) -> "Columns":
+        """Of a frame of these runs: the entry `position` of `part` is that row of the part's file."""
+        files: list[Path] = []
+        starts = []
+        for run in runs:
+            starts.append(len(files))
+            files += [lake.part_path(run, part) for part in run.parts]
+        number = np.empty((len(runs), 1 + max((int(p.stem[5:]) for p in files), default=0)), dtype=np.int32)
+        for row, (run, start) in enumerate(zip(runs, starts, strict=True)):
+            for i, part in enumerate(run.parts):
+                number[row, int(part.name[5:-8])] = start + i
+        run_of = pd.Index([run.run_id for run in runs], dtype=object).get_indexer(
+            pd.Index(frame["run_id"], dtype=object)
+        )
+        return cls(tuple(files), number[run_of, frame["part"].to_numpy()], frame["position"].to_numpy(dtype=np.int32))
+
+    def only(self, rows: np.ndarray) -> "Columns":
+        return Columns(self.files, self.file[rows], self.at[rows])
+
+    def spans(self, mask: np.ndarray) -> tuple[Spans, Spans]:
+        """Prompt and supervised text of the rows under a mask."""
+        rows = np.flatnonzero(mask)
+        names = ("prompt_sketch", "prompt_shingles", "supervised_sketch", "supervised_shingles")
+        sketches = np.empty((2, len(rows), PERMUTATIONS), dtype=np.uint32)
+        lists = (_Lists(np.uint32, len(rows)), _Lists(np.uint32, len(rows)))
+        done = 0
+        for table in self._read(rows, names):
+            for side in range(2):
+                sketches[side, done : done + len(table)] = _fixed(table[names[2 * side]])
+                lists[side].add(*_flat(table[names[2 * side + 1]]))
+            done += len(table)
+        made = [Spans(sketches[side], *lists[side].done()) for side in range(2)]
+        return made[0], made[1]
+
+    def messages(self, mask: np.ndarray) -> tuple[Ragged, Ragged]:
+        """`message_hashes` and `message_norms` by row of the frame, empty for rows that are not under the mask."""
+        rows, names = np.flatnonzero(mask), ("message_hashes", "message_norms")
+        lists = (_Lists(np.int64, len(rows)), _Lists(np.int64, len(rows)))
+        for table in self._read(rows, names):
+            for name, found in zip(names, lists, strict=True):
+                found.add(*_flat(table[name]))
+        spread = []
+        for found in lists:
+            values, offsets = found.done()
+            lengths = np.zeros(len(mask), dtype=np.int64)
+            lengths[rows] = np.diff(offsets)
+            spread.append(Ragged(values, np.append(0, np.cumsum(lengths))))
+        return spread[0], spread[1]
+
+    def _read(self, rows: np.ndarray, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Columns of the rows, in pieces that follow each other."""
+        if not len(rows):
+            return
+        file, at = self.file[rows], self.at[rows]
+        # Rows of one run stand together, and its files have neighbouring numbers: a piece is one stretch of them.
+        starts = np.flatnonzero(np.append(True, np.diff(self._run[file]) != 0))
+        pieces = zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True)
+        yield from read_files(lambda piece: self._piece(file[slice(*piece)], at[slice(*piece)], names), list(pieces))
+
+    @property
+    def _run(self) -> np.ndarray:
+        """A number for the folder of each file."""
+        numbers: dict[Path, int] = {}
+        return np.array([numbers.setdefault(path.parent, len(numbers)) for path in self.files], dtype=np.int64)
+
+    def _piece(self, file: np.ndarray, at: np.ndarray, names: Sequence[str]) -> pa.Table:
+        numbers, which = np.unique(file, return_inverse=True)
+        tables = [read_columns(self.files[n], names, "a dataset was made") for n in numbers.tolist()]
+        bases = np.cumsum([0, *map(len, tables)])[:-1]
+        return pa.concat_tables(tables).take(pa.array(bases[which] + at))
+
+
+def read_columns(path: Path, names: Sequence[str], meanwhile: str = "the index was read") -> pa.Table:
+    """Some columns of an index file. `LakeError` where the run has changed since it was listed."""
+    try:
+        return pq.ParquetFile(path).read(columns=list(names), use_threads=False)
+    except FileNotFoundError:
+        run = urllib.parse.unquote(path.parent.parent.name)
+        raise LakeError(f"run {run} changed while {meanwhile}; run it again") from None
+
+
+def read_files(read: Callable[[Any], pa.Table], items: Sequence[Any]) -> Iterator[pa.Table]:
+    """`read` of every item, in order, on all cores; few are held at a time."""
+    workers = worker_count(0)
+    with ThreadPoolExecutor(workers) as pool:
+        for start in range(0, len(items), AHEAD * workers):
+            yield from pool.map(read, items[start : start + AHEAD * workers])
+
+
+AHEAD = 8
+"""Files a core that are read ahead."""
+
+
+class _Lists:
+    """Lists that grow without a second copy: their buffer is extended in place."""
+
+    def __init__(self, dtype: Any, n: int) -> None:
+        self._values, self._used = np.empty(1 << 16, dtype=dtype), 0
+        self._offsets, self._n = np.zeros(n + 1, dtype=np.int64), 0
+
+    def add(self, values: np.ndarray, offsets: np.ndarray) -> None:
+        end = self._used + len(values)
+        if end > len(self._values):
+            self._values.resize(max(end, len(self._values) * 5 // 4), refcheck=False)
+        self._values[self._used : end] = values
+        rows = len(offsets) - 1
+        self._offsets[self._n + 1 : self._n + rows + 1] = offsets[1:] + self._used
+        self._used, self._n = end, self._n + rows
+
+    def done(self) -> tuple[np.ndarray, np.ndarray]:
+        self._values.resize(self._used, refcheck=False)
+        return self._values, self._offsets
+
+
+def _flat(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    array = column.combine_chunks()
+    array = array.chunk(0) if isinstance(array, pa.ChunkedArray) and array.num_chunks else array
+    if not len(array):
+        return np.zeros(0, dtype=np.uint32), np.zeros(1, dtype=np.int64)
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    return array.values.to_numpy()[offsets[0] : offsets[-1]], offsets - offsets[0]
+
+
+def _fixed(column: pa.ChunkedArray) -> np.ndarray:
+    return np.frombuffer(b"".join(column.to_pylist()), dtype="<u4").reshape(-1, PERMUTATIONS)
