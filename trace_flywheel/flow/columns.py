@@ -137,6 +137,7 @@ def read_files(read: Callable[[Any], pa.Table], items: Sequence[Any]) -> Iterato
     with ThreadPoolExecutor(workers) as pool:
         for start in range(0, len(items), AHEAD * workers):
             yield from pool.map(read, items[start : start + AHEAD * workers])
+    pa.default_memory_pool().release_unused()
 
 
 AHEAD = 8

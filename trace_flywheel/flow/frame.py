@@ -87,6 +87,7 @@ def _sorted(table: pa.Table) -> pd.DataFrame:
     for name in SCALARS:
         columns[name] = table.select([name]).take(order).combine_chunks().to_pandas()[name]
         table = table.drop_columns([name])
+        pa.default_memory_pool().release_unused()  # freed pages would stay this process's
     return pd.DataFrame(columns, copy=False)
 
 
