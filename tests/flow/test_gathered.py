@@ -13,7 +13,7 @@ from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.purge import find_trace, purge
 from trace_flywheel.flow.watch import watch
-from trace_flywheel.lake.index import GATHERED, INDEX_SCHEMA
+from trace_flywheel.lake.index import GATHERED
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.settings import Settings, load_settings
 
@@ -52,18 +52,20 @@ def ordered(table: pa.Table) -> list[dict[str, object]]:
 
 def alone(lake: Lake) -> list[dict[str, object]]:
     """What the partitions say, each opened."""
-    return ordered(pa.concat_tables(gathered._read(lake, agreeing(lake)[0], INDEX_SCHEMA)))
+    return ordered(pa.concat_tables(gathered._read(lake, agreeing(lake)[0], gathered.SCHEMA)))
 
 
 def opened(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> int:
     """Partitions that a load of the index opens."""
     seen: list[str] = []
-    before = Lake.part_path
+    before = gathered._read
     monkeypatch.setattr(
-        Lake, "part_path", lambda self, run, part: (seen.append(run.run_id), before(self, run, part))[1]
+        gathered,
+        "_read",
+        lambda lake, runs, schema: (seen.extend(r.run_id for r in runs), before(lake, runs, schema))[1],
     )
     load_index(lake)
-    monkeypatch.setattr(Lake, "part_path", before)
+    monkeypatch.setattr(gathered, "_read", before)
     return len(seen)
 
 
@@ -88,7 +90,7 @@ def test_columns_and_schema_are_those_of_the_index(settings: Settings) -> None:
     runs = agreeing(lake)[0]
     first = index_rows(lake, runs)
     again = index_rows(lake, runs)
-    assert first.schema == again.schema == INDEX_SCHEMA
+    assert first.schema == again.schema == gathered.SCHEMA
     assert ordered(first) == ordered(again)
     assert index_rows(lake, runs, ["task_id", "trace_id"]).column_names == ["task_id", "trace_id"]
     some = index_rows(lake, runs[2:5])

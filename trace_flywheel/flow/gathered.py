@@ -1,4 +1,4 @@
-"""The scalars of the index of all runs in one file, so that a look at all runs reads that and the runs that changed since.
+"""The scalars of all runs' index in one file, so that a look at all runs reads it and the runs that changed since.
 
 A small Parquet file costs milliseconds whatever it holds: ten thousand of them are forty seconds, one file of the same
 rows is one. What is gathered is a copy, known by the runs and contents that it was made of; a run that changed or went
