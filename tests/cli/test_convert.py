@@ -1,6 +1,7 @@
 """`flywheel convert` as a user meets it: output lines, exit codes, nothing written on wrong usage."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -162,3 +163,41 @@ def test_every_format_of_the_sample_validates(name, tmp_path, capsys):
     faults = [line for line in told.err.splitlines() if "the same row stands" not in line]
     assert faults == []
     assert out.exists()
+
+
+def unnameable(folder: Path, benchflow_trial) -> Path:
+    """A job of two trials, one in a folder whose name is not UTF-8."""
+    for name in ("t__1", "t__2"):
+        benchflow_trial(folder / "job", name, 1.0)
+    (folder / "job" / "t__2").rename(folder / "job" / os.fsdecode(b"t\xff__2"))
+    return folder / "job"
+
+
+def test_a_folder_whose_name_is_not_utf_8_costs_its_rollout_alone(tmp_path, benchflow_trial, capsys):
+    job = unnameable(tmp_path / "jobs", benchflow_trial)
+    out, manifest = tmp_path / "rows.jsonl", tmp_path / "m.json"
+    assert main(["convert", str(job), "--out", str(out), "--manifest", str(manifest), "--workers", "1"]) == 0
+    place = f"{job}/t\\xff__2"
+    assert capsys.readouterr().err == f"not converted: {place}: bad_encoding (the path is not UTF-8; rename it)\n"
+    assert [json.loads(row)["task_name"] for row in out.read_text().splitlines()] == ["t"]
+    document = json.loads(manifest.read_text())
+    assert document["rollouts"] == {"in": 2, "converted": 1, "dropped": 1}
+    (drop,) = document["drops"]
+    assert (drop["rollout"], drop["reason"], drop["trace_id"]) == (place, "bad_encoding", "t\\xff__2")
+
+
+def test_below_a_root_whose_name_is_not_utf_8_no_row_is_made_and_each_is_told(tmp_path, benchflow_trial, capsys):
+    job = unnameable(tmp_path / "jobs", benchflow_trial)
+    root = job.parent.rename(tmp_path / os.fsdecode(b"r\xfe"))
+    manifest = tmp_path / "m.json"
+    assert main(["convert", str(root), "--out", str(tmp_path / "rows.jsonl"), "--manifest", str(manifest)]) == 0
+    assert "no row at all: bad_encoding 2\n" in capsys.readouterr().err
+    assert json.loads(manifest.read_text())["rollouts"] == {"in": 2, "converted": 0, "dropped": 2}
+
+
+def test_no_row_at_all_says_why(jobs, tmp_path, capsys):
+    argv = ["convert", str(jobs), "--out", str(tmp_path / "rows.jsonl"), "--min-reward", "2"]
+    assert main(argv) == 0
+    assert capsys.readouterr().err == "no row at all: reward 2; --manifest FILE says which rollout and why\n"
+    assert main([*argv, "--manifest", str(tmp_path / "m.json")]) == 0
+    assert capsys.readouterr().err == "no row at all: reward 2\n"

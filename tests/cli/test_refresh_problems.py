@@ -1,6 +1,8 @@
 """`flywheel refresh` on folders that are cut, empty, mis-encoded, linked or hidden: nothing goes by in silence."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +60,7 @@ class Seen:
             )
             lines = "\n".join(map(json.dumps, capture))
             self.write(f"job/{name}/trajectory/acp_trajectory.jsonl", lines.encode())
+        shutil.copytree(self.root / "job" / "t__1", self.root / "job" / os.fsdecode(b"t\xff__3"))
         self.document, self.stderr = self.refresh()
 
     def write(self, name: str, data: bytes) -> None:
@@ -113,6 +116,13 @@ def test_what_is_no_run_or_gives_none_is_a_problem(seen: Seen) -> None:
 
 def test_quarantined_counts_runs_in_quarantine(seen: Seen) -> None:
     assert seen.document["runs"] == {"found": 8, "ingested": 7, "unchanged": 0, "quarantined": 1}
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_one_drop_and_the_rest_is_published(seen: Seen) -> None:
+    reason, evidence = seen.fates()["evals/job", r"t\xff__3"]
+    assert (reason, evidence["text"]) == ("bad_encoding", "the path is not UTF-8; rename it")
+    assert evidence["path"] == r"job/t\xff__3"
+    assert seen.fates()["evals/job", "t__1"][0] is None
 
 
 def test_a_trial_that_still_runs_is_a_drop_until_it_is_finished(seen: Seen) -> None:

@@ -1,6 +1,7 @@
 """`flywheel stream` and `flywheel token-coverage`: lines, words, exit codes."""
 
 import json
+import os
 
 import pytest
 
@@ -62,3 +63,20 @@ def test_a_trial_without_a_readable_result_has_no_coverage(job, capsys):
 def test_coverage_of_nothing(tmp_path, capsys):
     assert main(["token-coverage", str(tmp_path / "none")]) == 2
     assert "no such path" in capsys.readouterr().err
+
+
+def test_a_folder_whose_name_is_not_utf_8_stops_neither_stream_nor_coverage(job, capsys):
+    token_trial(job, "t__2")
+    (job / "t__2").rename(job / os.fsdecode(b"t\xff__2"))
+    assert main(["stream", str(job), "--no-follow"]) == 0
+    out = capsys.readouterr()
+    assert [json.loads(line)["rollout"] for line in out.out.splitlines()] == ["t__1"]
+    assert r"t\xff__2/result.json: bad_encoding (the path is not UTF-8; rename it)" in out.err
+    assert main(["token-coverage", str(job)]) == 0
+    assert r"no   t\xff__2: result.json: the path is not UTF-8; rename it" in capsys.readouterr().out.splitlines()
+
+
+def test_a_job_whose_name_is_not_utf_8_is_refused_in_one_line(job, capsys):
+    bad = job.rename(job.parent / os.fsdecode(b"j\xff"))
+    assert main(["stream", str(bad), "--no-follow"]) == 2
+    assert capsys.readouterr().err == f"flywheel: {job.parent}/j\\xff: the path is not UTF-8; rename it\n"

@@ -202,6 +202,8 @@ def convert(
     else:
         tally = convert_jobs(request, workers or settings.ingest.workers, warn)
     tell(f"Converted {tally.rows} row(s) from {tally.seen} rollout(s) -> {out}")
+    if not tally.rows and tally.drops:
+        warn(f"no row at all: {tally.reasons()}{'' if manifest else '; --manifest FILE says which rollout and why'}")
     if group_advantage is not None:
         from trace_flywheel.flow.conversion.groups import summary_line
 

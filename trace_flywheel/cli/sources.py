@@ -46,7 +46,7 @@ def _look(folder: Path, config: Path | None) -> dict[str, Any]:
     from trace_flywheel.redaction.redact import redactor
     from trace_flywheel.sources.discover import discover, read_unit, units
     from trace_flywheel.sources.goldens import read_goldens
-    from trace_flywheel.sources.reader import ReadOptions
+    from trace_flywheel.sources.reader import ReadOptions, printable
 
     settings = settings_of(None, config)
     options = ReadOptions(
@@ -68,14 +68,14 @@ def _look(folder: Path, config: Path | None) -> dict[str, Any]:
                 if isinstance(item, Drop):
                     reasons[item.reason] += 1
                     item = rules.safe(item)
-                    problems.append((item.path or rules.mask(unit.relative), item.reason, item.evidence))
+                    problems.append((item.path or rules.mask(printable(unit.relative)), item.reason, item.evidence))
                 else:
                     rollouts += 1
         runs.append(
             {
                 "run_id": rules.mask(run.run_id),
                 "format": run.format,
-                "path": rules.mask(str(run.path)),
+                "path": rules.mask(printable(str(run.path))),
                 "finished": run.finished,
                 "rollouts": rollouts,
                 "problems": dict(sorted(reasons.items())),

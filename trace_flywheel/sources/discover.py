@@ -24,7 +24,18 @@ from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.sources import registry
 from trace_flywheel.sources.own_output import is_for_a_trainer, is_own_output
-from trace_flywheel.sources.reader import Folder, ReadOptions, Run, Unit, dropped, listed, size_of
+from trace_flywheel.sources.reader import (
+    NAME_FAULT,
+    Folder,
+    ReadOptions,
+    Run,
+    Unit,
+    dropped,
+    is_nameable,
+    listed,
+    printable,
+    size_of,
+)
 from trace_flywheel.sources.unvisited import HOME_FOLDERS, RESULT_FILES, TOOLS, is_home, marks, unvisited
 
 Roots = Iterable[Path] | Mapping[str, Path]
@@ -80,7 +91,8 @@ def discover(roots: Roots) -> Discovery:
                 seen.add(real)
                 runs[found.run_id] = found
             elif not _owned(real, inner):
-                problems.setdefault(str(path.parent.resolve() / path.name), found)
+                told = msgspec.structs.replace(found, path=found.path and printable(found.path))
+                problems.setdefault(str(path.parent.resolve() / path.name), told)
     ordered = sorted(problems.values(), key=lambda p: (p.run_id or "", p.path or "", p.reason))
     return Discovery(tuple(runs[run_id] for run_id in sorted(runs)), tuple(ordered))
 
@@ -106,7 +118,13 @@ def units(run: Run) -> Sequence[Unit]:
 
 
 def read_unit(run: Run, unit: Unit, options: ReadOptions) -> Iterator[Rollout | Drop]:
-    """Read one unit. A fault that its reader did not foresee ends the unit as a Drop, and the run goes on."""
+    """Read one unit. A fault that its reader did not foresee ends the unit as a Drop, and the run goes on.
+
+    So does a path that is not UTF-8.
+    """
+    if not is_nameable(unit.path):
+        yield dropped(run, unit, "bad_encoding", {"text": NAME_FAULT}, trace_id=printable(unit.path.name))
+        return
     try:
         yield from registry.reader(run.format).read(run, unit, options)
     # The one fail-closed boundary of reading: one broken unit must not take a run of thousands with it.

@@ -91,7 +91,22 @@ def job_of(run: Run) -> str:
 
 def dropped(run: Run, unit: Unit, reason: str, evidence: dict[str, Any], **identity: str | None) -> Drop:
     """A drop of stage `read` with the unit's place; `identity` is trace_id, task_id, agent and model as known."""
-    return Drop(Stage.READ, reason, evidence, run_id=run.run_id, job=job_of(run), path=unit.relative, **identity)
+    path = printable(unit.relative)
+    return Drop(Stage.READ, reason, evidence, run_id=run.run_id, job=job_of(run), path=path, **identity)
+
+
+NAME_FAULT = "the path is not UTF-8; rename it"
+"""No row, table or JSON document could name where its rollouts came from."""
+
+
+def printable(name: str) -> str:
+    r"""A file's name or path as text that can be written anywhere: bytes that are not UTF-8 as `\xff`."""
+    return os.fsencode(name).decode(errors="backslashreplace")
+
+
+def is_nameable(path: Path) -> bool:
+    """Whether the path can stand in a document: it is UTF-8."""
+    return printable(str(path)) == str(path)
 
 
 def listed(path: Path) -> Folder:

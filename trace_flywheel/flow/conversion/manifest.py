@@ -3,6 +3,7 @@
 The manifest holds no clock and no machine: the same inputs, settings and version give the same bytes.
 """
 
+from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,11 @@ class Tally:
     def seen(self) -> int:
         """BenchFlow's `rollouts_seen`: it does not see a trial without `result.json`."""
         return self.rollouts - self.without_result
+
+    def reasons(self) -> str:
+        """Why rollouts and conversations gave no row, the most frequent first: `reward 3, no_trajectory 1`."""
+        counts = Counter(drop["reason"] for drop in self.drops)
+        return ", ".join(f"{reason} {n}" for reason, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def add(self, outcome: Outcome) -> None:
         """Count one rollout."""

@@ -13,6 +13,7 @@ import orjson
 from trace_flywheel.flow.conversion.roles import role_keys
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.sources.reader import printable
 from trace_flywheel.trainers.candidates import SUCCESS, Choice, candidates
 from trace_flywheel.trainers.layout import Candidate, Layout, Row
 from trace_flywheel.trainers.message_window import Window, WindowError, windowed
@@ -89,7 +90,7 @@ class Outcome(msgspec.Struct):
 def outcome_of_drop(drop: Drop, base: str) -> Outcome:
     """What could not be read: nothing but its best-known identity."""
     return Outcome(
-        path=trial_of(file := joined(base, drop.path or "")),
+        path=trial_of(file := printable(joined(base, drop.path or ""))),
         source_path=file,
         trace_id=drop.trace_id,
         run_id=drop.run_id,

@@ -21,7 +21,7 @@ from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.benchflow_retry import retries
 from trace_flywheel.sources.jsonl import Fault
-from trace_flywheel.sources.reader import ReadOptions
+from trace_flywheel.sources.reader import NAME_FAULT, ReadOptions, is_nameable, printable
 
 if TYPE_CHECKING:
     from trace_flywheel.flow.stream.groups import Waiting
@@ -96,7 +96,10 @@ class Stream:
     def _job(self) -> Path | None:
         path = self.request.job
         if path.is_dir():
-            return job_of(path.resolve())
+            job = job_of(path.resolve())
+            if not is_nameable(job):
+                raise FlywheelError(f"{printable(str(job))}: {NAME_FAULT}")
+            return job
         if path.exists() or not self.request.follow:
             what = "is no folder" if path.exists() else "no such folder"
             raise FlywheelError(f"{path}: {what}; give a job folder")
@@ -120,7 +123,9 @@ class Stream:
     def _tell(self, found: Found, fault: Fault) -> None:
         if (found.relative, found.stamp) not in self._told:
             self._told.add((found.relative, found.stamp))
-            self.warn(f"{found.relative}/result.json: {fault.reason} ({fault.text}); tried again at the next look")
+            self.warn(
+                f"{printable(found.relative)}/result.json: {fault.reason} ({fault.text}); tried again at the next look"
+            )
 
     def _printed(self, job: Path, trial: Trial, cursor: Cursor) -> Iterator[RolloutRecord]:
         by = self.request.group_by

@@ -33,7 +33,7 @@ from trace_flywheel.sources.benchflow_score import score_of
 from trace_flywheel.sources.capture import Capture, read_capture
 from trace_flywheel.sources.discover import read_unit
 from trace_flywheel.sources.jsonl import Document, Fault, read_document
-from trace_flywheel.sources.reader import ReadOptions, Run, Unit
+from trace_flywheel.sources.reader import NAME_FAULT, ReadOptions, Run, Unit, is_nameable
 
 NO_GATEWAY = "the agent's model calls did not go through BenchFlow's gateway (usage_tracking.endpoint_kind={!r})"
 CAPTURE_OFF = (
@@ -55,7 +55,9 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 def read_trial(job: Path, path: Path, options: ReadOptions, redactor: Redactor) -> Trial | Fault | None:
-    """The trial; a Fault for an unreadable result, None for a reviewer's run."""
+    """The trial; a Fault for an unreadable result or a path that no record can name, None for a reviewer's run."""
+    if not is_nameable(path):
+        return Fault("bad_encoding", NAME_FAULT)
     document = read_document(folders.inside(path / folders.RESULT), job, options.max_line_bytes)
     if isinstance(document, Fault):
         return document

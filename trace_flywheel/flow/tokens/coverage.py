@@ -13,7 +13,7 @@ from trace_flywheel.records.rollout_stream import CoverageReport, TokenCapture
 from trace_flywheel.redaction.redact import Redactor
 from trace_flywheel.sources import benchflow_folders as folders
 from trace_flywheel.sources.jsonl import Fault
-from trace_flywheel.sources.reader import ReadOptions
+from trace_flywheel.sources.reader import ReadOptions, printable
 
 
 def token_coverage(path: Path, redactor: Redactor, options: ReadOptions) -> CoverageReport:
@@ -35,7 +35,7 @@ def _told(root: Path, path: Path, redactor: Redactor, options: ReadOptions) -> d
         )
     else:
         worth = coverage_of(trial)
-    return {"rollout": path.name, **msgspec.to_builtins(worth)}
+    return {"rollout": printable(path.name), **msgspec.to_builtins(worth)}
 
 
 def line_of(rollout: dict[str, Any]) -> str:
