@@ -35,6 +35,20 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     check_outputs({"--out": tmp_path, "--manifest": tmp_path / "new" / "m.json"}, [], folder=True)
 
 
+@pytest.mark.parametrize("name", ["result.json", "trajectory/llm_trajectory.jsonl", "config.json", "x.atraj"])
+def test_a_file_of_a_run_below_the_input_is_never_replaced(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "jobs" / "job" / "t__1" / name
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    for option in ("--out", "--manifest"):
+        with pytest.raises(FlywheelError, match=f"is part of the input; give {option} another name"):
+            check_outputs({option: file}, [tmp_path / "jobs"])
+    check_outputs({"--out": file}, [tmp_path / "others"])
+    own = tmp_path / "jobs" / "rows.jsonl"
+    own.write_text("")
+    check_outputs({"--out": own, "--manifest": tmp_path / "jobs" / "results.jsonl"}, [tmp_path / "jobs"])
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_permission(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)

@@ -48,6 +48,15 @@ def test_all_faults_are_told_with_their_lines(tmp_path):
     assert found.rows == 6
 
 
+@pytest.mark.parametrize("name", ["prime-sft", "trl-sft", "messages"])
+def test_a_row_nested_too_deeply_is_a_fault_of_its_line_and_the_next_is_checked(tmp_path, name):
+    deep = row()[:-1] + b', "x": ' + b"[" * 1000 + b"]" * 1000 + b"}"
+    found, faults = check(tmp_path, deep, b"{}", name=name)
+    assert faults[0] == (1, "bad_json: nested too deeply")
+    assert found.rows == 2
+    assert {line for line, _ in faults[1:]} == {2}
+
+
 def test_a_line_separator_inside_a_string_tears_nothing(tmp_path):
     messages = [{"role": "user", "content": "a\u2028b\u0085c"}, SAYS]
     assert check(tmp_path, orjson.dumps({"messages": messages}))[1] == []

@@ -11,8 +11,12 @@ from typing import BinaryIO, cast
 
 from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.records.errors import FlywheelError, UsageError
+from trace_flywheel.sources.unvisited import RUN_MARKS, SIDE_FILES
 
 STDOUT = Path("-")
+CAPTURES = frozenset({"llm_trajectory.jsonl", "acp_trajectory.jsonl", "config.json", "prompts.json", "rewards.jsonl"})
+RECORDED = RUN_MARKS | SIDE_FILES | CAPTURES | {"summary.json", "tree.json"}
+"""Names that an agent's run gives its files. Replacing one below the input would destroy the only copy."""
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path], folder: bool = False) -> None:
@@ -37,6 +41,9 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path], fo
 def _check(path: Path, place: Path, option: str, read: set[Path], may_be_folder: bool) -> None:
     if place in read:
         raise FlywheelError(f"{path}: is the input; give {option} another name")
+    recorded = place.name in RECORDED or place.name.endswith((".atraj", ".atraj.gz"))
+    if recorded and place.is_file() and not read.isdisjoint(place.parents):
+        raise FlywheelError(f"{path}: is part of the input; give {option} another name")
     if path.is_dir() and not may_be_folder:
         raise FlywheelError(f"{path}: is a folder; give {option} the name of a file")
     if path.exists() and not path.is_dir() and not path.is_file():

@@ -53,11 +53,16 @@ class FileCheck:
                 yield LineFault(line.line, f"{line.reason}: {line.text}")
                 continue
             self.rows_with_calls += has_calls(line.value)
+            try:
+                digest = sha256_hex(canonical_json(line.value))
+            except (TypeError, RecursionError):  # past the serializer's own limit, far below the parser's
+                yield LineFault(line.number, "bad_json: nested too deeply")
+                continue
             faults = list(self.layout.validate(line.value))
             if not faults:
                 self.counts.add(line.value)
             yield from (LineFault(line.number, text) for text in faults or across(line.value))
-            first = seen.setdefault(sha256_hex(canonical_json(line.value)), line.number)
+            first = seen.setdefault(digest, line.number)
             if first != line.number:
                 yield LineFault(line.number, f"the same row stands in line {first}")
         if lines.bom:
