@@ -82,6 +82,7 @@ def cost_of(command: Sequence[str | Path], env: Mapping[str, str] | None = None)
     """Run it to its end. A command that fails ends the benchmark with what it said."""
     start = perf_counter()
     given = {**os.environ, **(env or {})}
+    given.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program has its bytecode, and so have the rivals
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=given)
     watch = _Watch(process.pid)
     watch.start()

@@ -76,7 +76,7 @@ def read_result(trial: Path, root: Path) -> Any:
 
 def inside(path: Path) -> Path:
     """The file behind links; whether it lies below the root is checked where it is opened."""
-    return Path(os.path.realpath(path))
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def holds_trials(folder: Folder) -> bool:

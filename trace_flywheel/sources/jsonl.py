@@ -197,7 +197,7 @@ def open_regular(path: Path, root: Path) -> io.FileIO:
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(0, "is no regular file", str(path))
-        if path.parent != root and not _is_below(path.parent, root):
+        if path.parent != root and not _is_below(handle, path, root):
             raise OSError(0, "leads out of its root", str(path))
         return io.FileIO(handle, "rb")
     except BaseException:
@@ -205,9 +205,27 @@ def open_regular(path: Path, root: Path) -> io.FileIO:
         raise
 
 
-def _is_below(folder: Path, root: Path) -> bool:
-    real, real_root = os.path.realpath(folder), os.path.realpath(root)
-    return real == real_root or real.startswith(real_root.rstrip("/") + "/")
+def _is_below(handle: int, path: Path, root: Path) -> bool:
+    return _real(handle, path).startswith(_real_folder(root).rstrip("/") + "/")
+
+
+def _real_folder(folder: Path) -> str:
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return os.path.realpath(folder)
+    try:
+        return _real(handle, folder)
+    finally:
+        os.close(handle)
+
+
+def _real(handle: int, path: Path) -> str:
+    """The path behind links: of what is open, by one question, where the system answers it; else name by name."""
+    try:
+        return os.readlink(f"/proc/self/fd/{handle}")  # noqa: PTH115 - of every file: no object for it
+    except OSError:
+        return os.path.realpath(path)
 
 
 def decode_json(data: bytes, decode: Decode | None = None) -> tuple[Any, int] | Fault:

@@ -55,7 +55,8 @@ class _Growing(msgspec.Struct, eq=False):
     thread: Thread
     key: tuple[bool, Purpose | None]
     chat: bool
-    raw: bytes
+    stem: bytes
+    """The last request's raw conversation without the byte that closes it."""
     items: list[bytes]
     lead: int
 
@@ -73,25 +74,25 @@ def grouped(calls: Sequence[Call], purpose_of: Callable[[Call], Purpose | None])
             lead = _lead(items, call.line)
             thread = Thread([Member(call, len(items), lead, tuple(items[:lead]))], key[1] or "agent")
             threads.append(thread)
-            growing.append(_Growing(thread, key, call.chat, raw, items, lead))
+            growing.append(_Growing(thread, key, call.chat, raw[:-1], items, lead))
     return threads
 
 
 def _extend_raw(candidates: list[_Growing], call: Call, raw: bytes) -> bool:
     """The longest conversation whose request is a byte prefix takes the call."""
     best: _Growing | None = None
+    added = b""
     for conversation in candidates:
-        if raw.startswith(conversation.raw[:-1]) and raw[:1] == b"[":
-            after = raw[len(conversation.raw) - 1 :].lstrip()
+        if raw.startswith(conversation.stem) and raw[:1] == b"[":
+            after = raw[len(conversation.stem) :].lstrip()
             whole = after[:1] == b"]" or (after[:1] == b"," and bool(conversation.items))
-            if whole and (best is None or len(conversation.raw) > len(best.raw)):
-                best = conversation
+            if whole and (best is None or len(conversation.stem) > len(best.stem)):
+                best, added = conversation, after
     if best is None:
         return False
-    added = raw[len(best.raw) - 1 :].lstrip()
     if added[:1] == b",":
         best.items += split_items(b"[" + added[1:], call.line)
-    best.raw = raw
+    best.stem = raw[:-1]
     best.thread.members.append(Member(call, len(best.items), best.lead, tuple(best.items[: best.lead])))
     return True
 
@@ -119,7 +120,7 @@ def _extend_items(candidates: list[_Growing], call: Call, raw: bytes) -> bool:
     if not extends:
         for member in best.thread.members:
             member.extends = member.extends and member.items - member.lead <= shared
-    best.raw, best.items, best.lead = raw, items, lead
+    best.stem, best.items, best.lead = raw[:-1], items, lead
     best.thread.members.append(Member(call, len(items), lead, tuple(items[:lead])))
     return True
 

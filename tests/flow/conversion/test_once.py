@@ -14,8 +14,10 @@ from trace_flywheel.flow.conversion.convert import convert
 from trace_flywheel.flow.conversion.manifest import Tally
 from trace_flywheel.flow.conversion.once import once
 from trace_flywheel.flow.conversion.request import Request
-from trace_flywheel.flow.conversion.rollout import Outcome
+from trace_flywheel.flow.conversion.rollout import Outcome, content_of
 from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.message import Message
+from trace_flywheel.records.rollout import Rollout, Source
 
 
 def run(root: Path, **values: object) -> tuple[list[dict], Tally, list[str]]:
@@ -100,3 +102,15 @@ class Rows(list):
     """A list that a weak reference can hold."""
 
     __hash__ = object.__hash__
+
+
+REWARDS = ["1", "1.0", "0.5", "true", "null", "NaN", str(2**63), str(2**80), str(2**80 + 1)]
+
+
+@pytest.mark.parametrize("first", REWARDS)
+def test_content_is_the_same_for_equal_data_only_whatever_numbers_it_holds(first):
+    def content(number: str) -> bytes:
+        parts = [{"type": "image", "size": json.loads(number)}]
+        return content_of(Rollout("r", "t", "task", Source("eval", "p", "s"), messages=(Message("user", parts),)))
+
+    assert [other for other in REWARDS if content(other) == content(first)] == [first]

@@ -175,9 +175,13 @@ def _parts(vector: Row | None) -> dict[str, float | None] | None:
 
 
 def content_of(rollout: Rollout) -> bytes:
-    """Digest of conversation, tools and grade, not of the place. Of the representation: JSON may hold any integer."""
+    """Digest of conversation, tools and grade, not of the place."""
     told = (rollout.messages, rollout.tools, rollout.verdict, rollout.reward, rollout.reward_text, rollout.error)
-    return hashlib.blake2b(repr(told).encode(), digest_size=16).digest()
+    try:
+        data = msgspec.msgpack.encode(told)
+    except (OverflowError, RecursionError, UnicodeError):  # JSON may hold any integer, at any depth
+        data = repr(told).encode(errors="surrogatepass")
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def refusal_of(rollout: Rollout, rules: Rules) -> Refusal | None:

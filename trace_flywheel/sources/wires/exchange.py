@@ -39,12 +39,13 @@ def history_of(items: Any, system: Any, instructions: Any, chat: bool) -> list[t
         raise WireError(f"messages is a {type(items).__name__}")
     if any(isinstance(item, dict) and "role" not in item and "type" in item for item in items):
         return head + openai_responses.numbered(items)
+    blocks = {index for index, item in enumerate(items) if anthropic_messages.has_blocks(item)}
     for index, item in enumerate(items):
-        if anthropic_messages.has_blocks(item):
+        if index in blocks:
             head += [(index, message) for message in anthropic_messages.message_of(item)]
         else:
             head.append((index, openai_chat.message_of(item)))
-    return _whole_turns(head, {index for index, item in enumerate(items) if anthropic_messages.has_blocks(item)})
+    return _whole_turns(head, blocks)
 
 
 def _whole_turns(history: list[tuple[int, Message]], blocks: set[int]) -> list[tuple[int, Message]]:
