@@ -201,3 +201,19 @@ def test_no_row_at_all_says_why(jobs, tmp_path, capsys):
     assert capsys.readouterr().err == "no row at all: reward 2; --manifest FILE says which rollout and why\n"
     assert main([*argv, "--manifest", str(tmp_path / "m.json")]) == 0
     assert capsys.readouterr().err == "no row at all: reward 2\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
+@pytest.mark.parametrize("closed", ["", "trajectory"])
+def test_a_trial_that_may_not_be_read_is_told_and_counted(jobs, tmp_path, closed, capsys):
+    trial = jobs / "2026-11-01" / "t__1"
+    (trial / closed).chmod(0)
+    manifest = tmp_path / "m.json"
+    argv = ["convert", str(jobs), "--out", str(tmp_path / "rows.jsonl"), "--manifest", str(manifest)]
+    assert main([*argv, "--workers", "1"]) == 0
+    (trial / closed).chmod(0o700)
+    place = f"{trial}/trajectory" if closed else f"{trial}/result.json"
+    assert capsys.readouterr().err == f"not converted: {place}: unreadable_file (Permission denied)\n"
+    document = json.loads(manifest.read_text())
+    assert document["rollouts"] == {"in": 2, "converted": 1, "dropped": 1}
+    assert [drop["trace_id"] for drop in document["drops"]] == ["t__1"]

@@ -80,3 +80,15 @@ def test_a_job_whose_name_is_not_utf_8_is_refused_in_one_line(job, capsys):
     bad = job.rename(job.parent / os.fsdecode(b"j\xff"))
     assert main(["stream", str(bad), "--no-follow"]) == 2
     assert capsys.readouterr().err == f"flywheel: {job.parent}/j\\xff: the path is not UTF-8; rename it\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
+@pytest.mark.parametrize(("closed", "told"), [("t__2", 1), ("t__2/trajectory", 2)])
+def test_a_folder_that_may_not_be_read_stops_nothing(job, closed, told, capsys):
+    token_trial(job, "t__2")
+    (job / closed).chmod(0)
+    assert main(["stream", str(job), "--no-follow"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == told
+    assert main(["token-coverage", str(job)]) == 0
+    assert f"1 of {told} rollouts are training-grade" in capsys.readouterr().out
+    (job / closed).chmod(0o700)

@@ -42,13 +42,18 @@ class BenchFlow:
     def read(self, run: Run, unit: Unit, options: ReadOptions) -> Iterator[Rollout | Drop]:
         result = read_document(folders.inside(unit.path / folders.RESULT), run.root, options.max_line_bytes)
         if isinstance(result, Fault):
-            missing = not (unit.path / folders.RESULT).is_file()
+            denied = folders.listing(unit.path).denied
+            missing = not denied and not (unit.path / folders.RESULT).is_file()
             reason = "missing_result" if missing and "leads out" not in result.text else result.reason
             yield lost(run, unit, reason, result.evidence(), None)
         elif not isinstance(result.value, dict):
             text = f"result is a {type(result.value).__name__}"
             yield lost(run, unit, "unknown_shape", {"text": text}, None)
-        elif result.value.get("purpose") != "reviewer":
+        elif result.value.get("purpose") == "reviewer":
+            return
+        elif folders.listing(unit.path / "trajectory").denied:
+            yield lost(run, unit, "unreadable_file", {"text": "Permission denied"}, result.value, "trajectory")
+        else:
             yield Trial(run, unit, options, result.value, result.sha256).read()
 
 

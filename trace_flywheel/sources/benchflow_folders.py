@@ -28,6 +28,8 @@ class Listing(msgspec.Struct, frozen=True):
 
     folders: tuple[str, ...]
     others: frozenset[str]
+    denied: bool = False
+    """It may not be listed: what it holds is unknown, and not nothing."""
 
 
 def listing(path: Path) -> Listing:
@@ -40,8 +42,8 @@ def listing(path: Path) -> Listing:
                     folders.append(entry.name)
                 else:
                     others.add(entry.name)
-    except OSError:
-        return Listing((), frozenset())
+    except OSError as error:
+        return Listing((), frozenset(), isinstance(error, PermissionError))
     return Listing(tuple(sorted(folders)), frozenset(others))
 
 
@@ -52,7 +54,7 @@ def has_captures(path: Path) -> bool:
 
 def is_trial(path: Path, held: Listing) -> bool:
     """Whether this folder inside a job is one of its trials."""
-    begun = "__" in path.name and "config.json" in held.others
+    begun = "__" in path.name and ("config.json" in held.others or held.denied)
     return RESULT in held.others or RESULT in held.folders or begun or has_captures(path)
 
 

@@ -82,6 +82,8 @@ def read_trial(job: Path, path: Path, options: ReadOptions, redactor: Redactor) 
 
 def _capture(job: Path, path: Path, options: ReadOptions) -> Capture | Fault | None:
     file = path / folders.LLM
+    if folders.listing(file.parent).denied:
+        return Fault("unreadable_file", "Permission denied")
     return read_capture(folders.inside(file), job, options.max_line_bytes) if file.is_file() else None
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from trace_flywheel.flow.tokens.calls import TokenCall
+from trace_flywheel.sources.benchflow_folders import listing
 from trace_flywheel.sources.jsonl import Line, read_lines
 
 RELAY = "trajectory/policy_relay.jsonl"
@@ -26,7 +27,7 @@ class Attested(msgspec.Struct, frozen=True):
 def attested(trial: Path, calls: Sequence[TokenCall], max_line_bytes: int) -> Attested:
     """The relay's word on each call that has a digest."""
     path = trial / RELAY
-    if not path.is_file():
+    if listing(path.parent).denied or not path.is_file():
         return Attested(NO_RECORD, {})
     waiting: dict[str, deque[dict[str, Any]]] = {}
     ok = without_digest = 0
