@@ -25,32 +25,34 @@ def purge(
         raise typer.BadParameter("give --trace (with --run where it stands in several) or --value-from")
     from trace_flywheel.flow.home import lake_of, remote_of, shared
     from trace_flywheel.flow.policy import policy_of
-    from trace_flywheel.flow.purge import find_trace, find_value, value_of
+    from trace_flywheel.flow.purge import find_trace, find_value, value_of, versions_with
     from trace_flywheel.flow.purge import purge as erase
     from trace_flywheel.flow.watch import side_inputs_now
     from trace_flywheel.flow.withdraw import difference
+    from trace_flywheel.lake.lock import writing
     from trace_flywheel.lake.withdrawn import in_force
     from trace_flywheel.records.grading import Withdrawal
     from trace_flywheel.redaction.redact import redactor
 
     settings = settings_of(home, config)
     reason = redactor(policy_of(settings)).mask(reason)
-    with shared(settings):
+    with writing(settings.home), shared(settings):
         if (remote := remote_of(settings)) is not None:
             remote.fetch_versions()
-        lake = lake_of(settings)
+        lake, versions = lake_of(settings), tuple[Path, ...]()
         if trace is not None:
             addresses = find_trace(lake, trace, run)
         else:
-            addresses = find_value(lake, value_of(value_from or Path()))
+            value = value_of(value_from or Path())
+            addresses, versions = find_value(lake, value), versions_with(lake, value)
         inputs = side_inputs_now(settings)
-        if addresses:
-            print(f"{len(addresses)} rollouts to erase")
+        if addresses or versions:
+            print(f"{len(addresses)} rollouts to erase" + (f", in {len(versions)} versions" if versions else ""))
             gone = [Withdrawal(reason, run=run_id, trace=trace_id) for run_id, trace_id in addresses]
             tell(difference(lake, settings, inputs, (*in_force(lake), *gone), None))
             if dry_run:
                 return
-        done = erase(lake, settings, inputs, addresses, reason)
+        done = erase(lake, settings, inputs, addresses, reason, versions)
     print(f"{done.rollouts} rollouts erased; {len(done.versions)} versions that knew them are gone")
     for made in done.made:
         print(f"{made.name}: {made.rows} rows in {made.path}", file=sys.stderr)

@@ -4,9 +4,14 @@ The three partitions of a run are written anew without it, part by part, so that
 was erased is a drop `read/purged` without a name. Versions that held a row of it are removed, in the others its fate
 loses its name, and the datasets are published again from what is left. The source folder is its owner's: it is not
 touched, and what was erased is not read back from it.
+
+Versions are older than the lake: one may hold a rollout, or what a rollout once said, that the lake holds no more. So
+what is to go is sought in them too. An erasure that was killed is ended by the next: its tombstones stand first, its
+versions go before its partitions, and what a tombstone names and is still there goes with whatever is erased next.
 """
 
-from collections.abc import Callable, Sequence
+import mmap
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,10 +30,11 @@ from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.names import every, name_of
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake import dataset
+from trace_flywheel.lake.files import is_temporary
 from trace_flywheel.lake.parts import Part, TableFile
-from trace_flywheel.lake.purged import Tombstone, address_of, bury, erased_rows
+from trace_flywheel.lake.purged import Tombstone, address_of, bury, erased_rows, purged_by_run
 from trace_flywheel.lake.segments import DamagedError, building, shelves
-from trace_flywheel.lake.store import Lake, Sidecar, file_mode
+from trace_flywheel.lake.store import Lake, Sidecar, file_mode, sweep
 from trace_flywheel.records.canonical import sha256_hex
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
@@ -52,13 +58,18 @@ class Purged(msgspec.Struct, frozen=True):
 
 
 def find_trace(lake: Lake, trace_id: str, run_id: str | None = None) -> tuple[Address, ...]:
-    """Addresses of a trace, in all runs or in one (by its id or the last component of it)."""
-    return _found(lake, lambda table: pc.equal(table["trace_id"], trace_id), run_id)
+    """Addresses of a trace, in all runs or in one (by its id or the last component of it), in the lake or in a version
+    of a dataset; and what erasures that were killed have left."""
+    found = set(_found(lake, lambda table: pc.equal(table["trace_id"], trace_id), run_id))
+    for version in _versions(lake):
+        found |= {at for at in _named(version) if at[1] == trace_id and _is_run(at[0], run_id)}
+    return tuple(sorted(found | _unfinished(lake)))
 
 
 def find_value(lake: Lake, value: str) -> tuple[Address, ...]:
-    """Addresses of the rollouts whose text holds a value, as it is or as JSON spells it."""
-    spellings = {value, orjson.dumps(value)[1:-1].decode()}
+    """Addresses of the rollouts in the lake whose text holds a value, as it is or as JSON spells it; and what erasures
+    that were killed have left."""
+    spellings = _spellings(value)
 
     def holds(table: pa.Table) -> pa.ChunkedArray:
         mask = np.zeros(table.num_rows, dtype=bool)
@@ -69,48 +80,118 @@ def find_value(lake: Lake, value: str) -> tuple[Address, ...]:
                     mask |= hits.to_numpy(zero_copy_only=False) if isinstance(hits, pa.Array) else hits.to_numpy()
         return pa.chunked_array([pa.array(mask)])
 
-    return _found(lake, holds, None)
+    return tuple(sorted({*_found(lake, holds, None), *_unfinished(lake)}))
 
 
-def purge(lake: Lake, settings: Settings, inputs: SideInputs, addresses: Sequence[Address], reason: str) -> Purged:
-    """Erase the rollouts at these addresses and publish again. Raises `FlywheelError` where there are none."""
-    if not addresses:
+def versions_with(lake: Lake, value: str) -> tuple[Path, ...]:
+    """Folders of the dataset versions that hold a value, also where no rollout of the lake holds it any more."""
+    spellings = [spelling.encode() for spelling in sorted(_spellings(value))]
+    return tuple(v.path for v in _versions(lake) if any(_holds(file, spellings) for file in v.path.rglob("*.*")))
+
+
+def purge(
+    lake: Lake,
+    settings: Settings,
+    inputs: SideInputs,
+    addresses: Sequence[Address],
+    reason: str,
+    versions: Sequence[Path] = (),
+) -> Purged:
+    """Erase the rollouts at these addresses, and these versions, and publish again. The caller holds the home's lock.
+
+    Raises `FlywheelError` where there is nothing to erase.
+    """
+    if not addresses and not versions:
         raise FlywheelError(
             "nothing to purge: no rollout in the lake fits; `flywheel why TRACE_ID` tells what there is"
         )
     by_run: dict[str, set[str]] = {}
     for run_id, trace_id in addresses:
         by_run.setdefault(run_id, set()).add(trace_id)
-    for run_id, traces in sorted(by_run.items()):
-        standing = {step: sidecar for step in STEPS if (sidecar := lake.sidecar(step, run_id)) is not None}
-        fresh = {step for step, s in standing.items() if s.inputs_digest == _wanted(lake, settings, inputs, s)}
-        # First the tombstones: a run that is killed now is read again without what is to go.
-        bury(lake, _stones(lake, run_id, traces, reason))
-        for step, sidecar in standing.items():
-            _rewrite(lake, settings, inputs, sidecar, traces, step in fresh)
-    gathered.forget(lake)
+    standing = {
+        run_id: [sidecar for step in STEPS if (sidecar := lake.sidecar(step, run_id)) is not None] for run_id in by_run
+    }
+    fresh = {(s.asset, s.run_id) for found in standing.values() for s in found if _is_fresh(lake, settings, inputs, s)}
     there = dataset.names(lake.home)
-    versions = tuple(_remove_versions(lake, set(addresses)))
+    # First the tombstones: a run that is killed now is read again without what is to go.
+    for run_id, traces in sorted(by_run.items()):
+        bury(lake, _stones(lake, run_id, traces, reason))
+    _sweep(lake)
+    removed = tuple(_remove_versions(lake, set(addresses), set(versions)))
+    gathered.forget(lake)
     (lake.root / "needs_grading.jsonl").unlink(missing_ok=True)
-    indexed = _forget(lake, set(versions))
+    indexed = _forget(lake, set(removed))
+    for run_id, traces in sorted(by_run.items()):
+        for sidecar in standing[run_id]:
+            _rewrite(lake, settings, inputs, sidecar, traces, (sidecar.asset, run_id) in fresh)
     curation = Curation(lake, settings, inputs)
     made = [tables.grouped_advantages(curation)] + [
         datasets.make(curation, kind, recipe) for kind, recipe in every(settings) if name_of(kind, recipe) in there
     ]
-    return Purged(len(addresses), versions, tuple(made), indexed)
+    return Purged(len(addresses), removed, tuple(made), indexed)
 
 
 def _found(lake: Lake, mask: Callable[[pa.Table], pa.ChunkedArray], run_id: str | None) -> tuple[Address, ...]:
     found: set[Address] = set()
     for step in (GRADED, REDACTED):
         for sidecar in lake.sidecars(step):
-            if run_id is not None and run_id not in (sidecar.run_id, sidecar.run_id.rsplit("/", 1)[-1]):
+            if not _is_run(sidecar.run_id, run_id):
                 continue
             for part in sidecar.parts:
                 table = pq.read_table(lake.part_path(sidecar, part))
                 traces = table.filter(mask(table))["trace_id"].to_pylist()
                 found |= {(sidecar.run_id, trace) for trace in traces}
     return tuple(sorted(found))
+
+
+def _unfinished(lake: Lake) -> set[Address]:
+    """Addresses with a tombstone that stand somewhere all the same: an erasure was killed."""
+    buried = purged_by_run(lake)
+    found = {at for version in _versions(lake) for at in _named(version)} if buried else set()
+    for run_id in buried:
+        for step in STEPS:
+            if (sidecar := lake.sidecar(step, run_id)) is not None:
+                for part in sidecar.parts:
+                    traces = pq.read_table(lake.part_path(sidecar, part), columns=["trace_id"])["trace_id"]
+                    found |= {(run_id, trace) for trace in traces.to_pylist()}
+    return {at for at in found if address_of(*at) in buried.get(at[0], ())}
+
+
+def _is_run(run_id: str, wanted: str | None) -> bool:
+    return wanted is None or wanted in (run_id, run_id.rsplit("/", 1)[-1])
+
+
+def _spellings(value: str) -> set[str]:
+    return {value, orjson.dumps(value)[1:-1].decode()}
+
+
+def _versions(lake: Lake) -> Iterator[dataset.Version]:
+    for folder in sorted(path.parent for path in (lake.home / "datasets").glob("*/*/manifest.json")):
+        if not is_temporary(folder):
+            yield dataset.read_version(folder)
+
+
+def _named(version: dataset.Version) -> Iterator[Address]:
+    """Addresses that a version knows: of its rows and of what it dropped."""
+    for row in dataset.provenance(version):
+        yield from zip(_runs(row), row.trace_ids, strict=False)
+    for fate in dataset.fates(version).select(["run_id", "trace_id"]).to_pylist():
+        if fate["trace_id"] is not None:
+            yield fate["run_id"], fate["trace_id"]
+
+
+def _holds(file: Path, spellings: Sequence[bytes]) -> bool:
+    """Whether a file of text holds one of them."""
+    if file.suffix == ".parquet" or not file.is_file() or not file.stat().st_size:
+        return False
+    with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        return any(text.find(spelling) >= 0 for spelling in spellings)
+
+
+def _sweep(lake: Lake) -> None:
+    """Remove what killed writers left, of whatever age: who holds the lock is the only writer."""
+    for place in (lake.root, *lake.root.iterdir(), *lake.root.glob("*/*"), *(lake.home / "datasets").glob("*")):
+        sweep(place, 0)
 
 
 def _stones(lake: Lake, run_id: str, traces: set[str], reason: str) -> list[Tombstone]:
@@ -135,6 +216,10 @@ def _stones(lake: Lake, run_id: str, traces: set[str], reason: str) -> list[Tomb
 
 def _is_in(table: pa.Table, traces: set[str]) -> pa.ChunkedArray:
     return pc.is_in(table["trace_id"], value_set=pa.array(sorted(traces), pa.string()))
+
+
+def _is_fresh(lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar) -> bool:
+    return sidecar.inputs_digest == _wanted(lake, settings, inputs, sidecar)
 
 
 def _wanted(lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar) -> str:
@@ -185,14 +270,15 @@ def _closed_up(index: pa.Table) -> pa.Table:
     return index.set_column(at, field, pa.array(range(index.num_rows), field.type))
 
 
-def _remove_versions(lake: Lake, addresses: set[Address]) -> list[str]:
-    """Remove every version with a row made from one of the addresses; in the others their fates lose their name."""
+def _remove_versions(lake: Lake, addresses: set[Address], doomed: set[Path]) -> list[str]:
+    """Remove the doomed and every version with a row made from one of the addresses; in the others their fates lose
+    their name."""
     removed = []
-    for folder in sorted(path.parent for path in (lake.home / "datasets").glob("*/*/manifest.json")):
-        version = dataset.read_version(folder)
-        if any(addresses & set(zip(_runs(row), row.trace_ids, strict=False)) for row in dataset.provenance(version)):
+    for version in list(_versions(lake)):
+        rows = dataset.provenance(version)
+        if version.path in doomed or any(addresses & set(zip(_runs(row), row.trace_ids, strict=False)) for row in rows):
             removed.append(f"{version.name}@{version.version}")
-            dataset.remove(folder)
+            dataset.remove(version.path)
         else:
             dataset.forget(version, addresses)
     return removed

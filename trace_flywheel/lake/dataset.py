@@ -31,7 +31,7 @@ from trace_flywheel.lake.files import TEMPORARY, new_file, replace_text, settle,
 from trace_flywheel.lake.ledger import content_of, fates_table, ledger_of
 from trace_flywheel.lake.parts import write_table
 from trace_flywheel.lake.shards import SPLITS, shard_stem
-from trace_flywheel.lake.store import LakeError
+from trace_flywheel.lake.store import LakeError, sweep
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.rows import Provenance
 
@@ -227,23 +227,31 @@ def _write_shards(folder: Path, blocks: Iterator[tuple[bytes, int]], stem: str) 
 def draft(home: Path, name: str, layouts: Sequence[str]) -> Iterator[Draft]:
     """A version to write; it leaves nothing behind unless it is published."""
     base = home / "datasets" / name
+    sweep(base)
     with workplace(base) as folder:
         yield Draft(base, name, folder, layouts)
 
 
 def remove(folder: Path) -> None:
-    """Remove a version whole. `latest` then names the newest that is left, or goes too."""
+    """Remove a version whole. First `latest` names the newest that is left, or goes: it never names what is gone."""
     base = folder.parent
-    # Renamed first: a reader finds the whole version or none.
-    doomed = base / f"{TEMPORARY}{folder.name}"
+    latest = base / "latest"
+    if latest.is_file() and latest.read_text("utf-8").strip() == folder.name:
+        left = sorted((p for p in _folders(base) if p != folder), key=lambda p: (p.stat().st_mtime_ns, p.name))
+        if left:
+            replace_text(latest, left[-1].name + "\n")
+        else:
+            latest.unlink()
+    _discard(folder)
+
+
+def _discard(folder: Path) -> None:
+    """Renamed first: a reader finds the whole version or none, and so does who comes after a kill."""
+    doomed = folder.parent / f"{TEMPORARY}{folder.name}"
+    if doomed.exists():
+        shutil.rmtree(doomed)
     folder.rename(doomed)
     shutil.rmtree(doomed)
-    if (base / "latest").read_text("utf-8").strip() == folder.name:
-        left = sorted(_folders(base), key=lambda p: (p.stat().st_mtime_ns, p.name))
-        if left:
-            replace_text(base / "latest", left[-1].name + "\n")
-        else:
-            (base / "latest").unlink()
 
 
 def forget(version: Version, addresses: set[tuple[str, str]]) -> None:
@@ -265,7 +273,7 @@ def _prune(base: Path, version: str, keep: int) -> None:
     """Keep the newest `keep` versions by the time of publication, the new one always among them."""
     others = sorted((p for p in _folders(base) if p.name != version), key=lambda p: (p.stat().st_mtime_ns, p.name))
     for old in others[: max(0, len(others) - keep + 1)]:
-        shutil.rmtree(old)
+        _discard(old)
 
 
 def _folders(base: Path) -> Iterator[Path]:

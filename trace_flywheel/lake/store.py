@@ -28,7 +28,6 @@ from trace_flywheel.lake.files import (
     OPEN_FOLDER,
     PRIVATE_FILE,
     PRIVATE_FOLDER,
-    TEMPORARY,
     is_temporary,
     make_folder,
     replace_text,
@@ -209,7 +208,7 @@ class Lake:
         if private:
             make_folder(self.root / asset, PRIVATE_FOLDER)
         base = self.folder(asset, run_id)
-        _sweep(base)
+        sweep(base)
         with workplace(base, PRIVATE_FOLDER if private else OPEN_FOLDER) as folder:
             yield folder
 
@@ -299,7 +298,7 @@ class Lake:
         """Replace an unpartitioned asset; only its newest version is kept. `write` adds files that are no tables."""
         self._prepare()
         base = self.root / asset
-        _sweep(base)
+        sweep(base)
         with workplace(base) as folder:
             for name, table in sorted(tables.items()):
                 write_table(folder / f"{name}.parquet", table)
@@ -358,10 +357,10 @@ def _pretty(value: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=1).decode() + "\n"
 
 
-def _sweep(base: Path) -> None:
-    """Remove what a killed writer left behind, a day later: another writer may be at work now."""
+def sweep(base: Path, seconds: float = STALE_SECONDS) -> None:
+    """Remove the folders that killed writers left behind, a day later: another writer may be at work now."""
     if not base.is_dir():
         return
     for path in base.iterdir():
-        if path.name.startswith(TEMPORARY) and path.is_dir() and time.time() - path.stat().st_mtime > STALE_SECONDS:
+        if is_temporary(path) and path.is_dir() and time.time() - path.stat().st_mtime >= seconds:
             shutil.rmtree(path, ignore_errors=True)
