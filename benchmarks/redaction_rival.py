@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 import hyperscan
 import re2
 
-from benchmarks.jobs import text
+from benchmarks.text import text
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout, Source
 from trace_flywheel.redaction.personal import card, email, iban, phone_us

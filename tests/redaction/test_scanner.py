@@ -43,6 +43,15 @@ def test_a_leaf_is_judged_by_itself(text: str) -> None:
     assert spans(FAST, "x" * 5000, text, GITHUB).get(1) == alone
 
 
+@given(st.lists(texts | st.just("é \ud800 " + GITHUB), max_size=4))
+def test_texts_are_seen_as_their_bytes_are(leaves: list[str]) -> None:
+    seen, wanted = FAST.look_at_texts(leaves), FAST.look([leaf.encode("utf-8", "replace") for leaf in leaves])
+    assert seen.suspects() == wanted.suspects()
+    assert [seen.findings(leaf) for leaf in range(len(leaves))] == [
+        wanted.findings(leaf) for leaf in range(len(leaves))
+    ]
+
+
 def test_a_value_longer_than_any_window_is_found_whole() -> None:
     token = "eyJ" + "hbGciOiJIUzI1NiJ9." + "eyJ" + "abcD" * 1500 + "." + "x1Y2" * 20
     assert spans(FAST, f"Cookie {token} end") == {0: [(7, 7 + len(token), "jwt")]}

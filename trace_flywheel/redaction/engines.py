@@ -1,6 +1,6 @@
 """Stage 1: which detectors match, and where. Hyperscan, or RE2 sets where it has no wheel; verdicts are the same."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Protocol
 
@@ -8,9 +8,9 @@ import re2
 
 
 class Engine(Protocol):
-    """Stage 1. `hits` yields (expression index, match end); an end of -1 means "somewhere"."""
+    """Stage 1. `hits` gives (expression index, match end); an end of -1 means "somewhere"."""
 
-    def hits(self, data: bytes) -> Iterable[tuple[int, int]]: ...
+    def hits(self, data: bytes) -> list[tuple[int, int]]: ...
 
 
 class HyperscanEngine:
@@ -52,9 +52,8 @@ class Re2Engine:
             self._set.Add(expression)
         self._set.Compile()
 
-    def hits(self, data: bytes) -> Iterator[tuple[int, int]]:
-        for rule in self._set.Match(data) or ():
-            yield rule, -1
+    def hits(self, data: bytes) -> list[tuple[int, int]]:
+        return [(rule, -1) for rule in self._set.Match(data) or ()]
 
 
 def best_engine() -> type[HyperscanEngine] | type[Re2Engine]:

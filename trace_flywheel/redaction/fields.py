@@ -6,6 +6,7 @@ looked at as JSON. Ids that pair calls with results, roles, tool names, numbers 
 """
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -42,6 +43,10 @@ Take = Callable[[Any, Owner], Any]
 """(value, owner) -> value."""
 
 
+END = 1 << 60
+"""No rollout has so many values."""
+
+
 class Taking:
     """What `visit` takes in the place of each value: the new ones at `touched` places, all others as they are. `owners`
     tells whose the touched ones were. Messages without one are passed by as they are, which is most of a rollout."""
@@ -60,16 +65,18 @@ class Taking:
         self.owners[place] = owner
         return self._values[place]
 
-    def passes(self, number: int) -> bool:
-        """Whether the next values stay; then they are passed by."""
-        if self._done < len(self._touched) and self._touched[self._done] < self._place + number:
-            return False
+    def untouched(self) -> int:
+        """How many of the next values stay."""
+        return (self._touched[self._done] if self._done < len(self._touched) else END) - self._place
+
+    def skip(self, number: int) -> None:
+        """Pass by values that stay."""
         self._place += number
-        return True
 
 
 TEXTS = ("stop_reason", "verdict_text", "reward_text")
 DATA = ("sampling", "rewards", "reward_vector", "scoring", "token_usage", "metadata")
+_texts_and_data = attrgetter(*TEXTS, *DATA)
 
 
 def values_of(rollout: Rollout) -> list[Any]:
@@ -86,7 +93,7 @@ def values_of(rollout: Rollout) -> list[Any]:
             out.append(exchange.usage)
         if exchange.token_capture is not None:
             out.append(_text_part(exchange.token_capture))
-    out += [value for name in TEXTS + DATA if (value := getattr(rollout, name)) is not None]
+    out += [value for value in _texts_and_data(rollout) if value is not None]
     out += rollout.step_verdicts or ()
     if rollout.correction is not None:
         out += (rollout.correction.content, rollout.correction.corrected_by)
@@ -174,7 +181,7 @@ def visit(rollout: Rollout, take: Taking) -> Rollout:
     """The rollout with every field replaced by what `take` returns."""
     rest = Owner("rollout")
     changes: dict[str, Any] = {
-        "messages": _each(rollout.messages, lambda i, m: _message(m, take, "message", -1, i)),
+        "messages": _messages(rollout.messages, take, "message", -1),
         "tools": _each(rollout.tools, lambda _, t: _tool(t, take, Owner("tools"))),
         "exchanges": _each(rollout.exchanges, lambda i, e: _exchange(e, take, i)),
     }
@@ -206,14 +213,29 @@ def _each(items: tuple[T, ...], change: Callable[[int, T], T]) -> tuple[T, ...]:
     return changed if any(a is not b for a, b in zip(items, changed, strict=True)) else items
 
 
-def _message(message: Message, take: Taking, kind: str, exchange: int, index: int) -> Message:
+def _messages(messages: tuple[Message, ...], take: Taking, kind: str, exchange: int) -> tuple[Message, ...]:
+    """Those without a touched value are counted and passed by, all of them at once where no touched one is left."""
+    changed: list[Message] | None = None
+    passed = 0
+    for i, message in enumerate(messages):
+        content = message.content
+        number = 1 if isinstance(content, str) else len(content or ())
+        number += (message.reasoning is not None) + (message.name is not None) + (message.extra is not None)
+        number += len(message.tool_calls)
+        if passed + number <= take.untouched():
+            passed += number
+            continue
+        take.skip(passed)
+        passed = 0
+        changed = changed or list(messages)
+        changed[i] = _message(message, take, Owner(kind, exchange, i))
+    take.skip(passed)
+    return messages if changed is None else tuple(changed)
+
+
+def _message(message: Message, take: Taking, owner: Owner) -> Message:
     content = message.content
-    texts = 1 if isinstance(content, str) else len(content or ())
-    others = (message.reasoning is not None) + (message.name is not None) + (message.extra is not None)
-    if take.passes(texts + others + len(message.tool_calls)):
-        return message
     changes: dict[str, Any] = {}
-    owner = Owner(kind, exchange, index)
     if isinstance(content, str):
         changes["content"] = take(content, owner)
     elif content:
@@ -266,7 +288,7 @@ def _tool(tool: Tool, take: Take, owner: Owner) -> Tool:
 def _exchange(exchange: Exchange, take: Taking, index: int) -> Exchange:
     changes: dict[str, Any] = {}
     if exchange.messages:
-        changes["messages"] = _each(exchange.messages, lambda i, m: _message(m, take, "exchange", index, i))
+        changes["messages"] = _messages(exchange.messages, take, "exchange", index)
     if exchange.tools is not None:
         changes["tools"] = _each(exchange.tools, lambda _, t: _tool(t, take, Owner("exchange_tools", index)))
     if exchange.usage is not None:

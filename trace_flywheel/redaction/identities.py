@@ -8,6 +8,7 @@ addresses, and a dataset's provenance has to name them.
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,38 +24,38 @@ FIELDS = (
     *("policy_version", "job", "session_id", "started_at", "finished_at", "grader", "grader_version"),
     "source_run_id",
 )
+_fields = attrgetter(*FIELDS)
 SALT = b"trace-flywheel identity\0"
 """Fixed, so that one identity has one masked name in every run and process."""
 
 
-def identities_of(rollout: Rollout) -> Iterator[tuple[str, str]]:
-    """(text, field) of every name in a rollout; some come more than once."""
-    for name in FIELDS:
-        if value := getattr(rollout, name):
-            yield value, name
-    yield rollout.source.path, "source.path"
-    yield from _in_messages(rollout.messages)
-    yield from _in_tools(rollout.tools)
+def identities_of(rollout: Rollout) -> dict[str, str]:
+    """Every name in a rollout, with a field in which it stands."""
+    names = {value: name for value, name in zip(_fields(rollout), FIELDS, strict=True) if value}
+    names[rollout.source.path] = "source.path"
+    _add_messages(rollout.messages, names)
+    _add_tools(rollout.tools, names)
     for exchange in rollout.exchanges:
-        yield from _in_messages(exchange.messages)
-        yield from _in_tools(exchange.tools or ())
+        _add_messages(exchange.messages, names)
+        _add_tools(exchange.tools or (), names)
         for value in (exchange.model, exchange.spawned_by):
             if value:
-                yield value, "exchanges"
+                names[value] = "exchanges"
+    return names
 
 
-def _in_messages(messages: tuple[Message, ...]) -> Iterator[tuple[str, str]]:
+def _add_messages(messages: tuple[Message, ...], names: dict[str, str]) -> None:
     for message in messages:
         if message.tool_call_id:
-            yield message.tool_call_id, "tool_call_id"
+            names[message.tool_call_id] = "tool_call_id"
         for call in message.tool_calls:
-            yield call.id, "tool_calls.id"
-            yield call.name, "tool_calls.name"
+            names[call.id] = "tool_calls.id"
+            names[call.name] = "tool_calls.name"
 
 
-def _in_tools(tools: tuple[Tool, ...]) -> Iterator[tuple[str, str]]:
+def _add_tools(tools: tuple[Tool, ...], names: dict[str, str]) -> None:
     for tool in tools:
-        yield tool.name, "tools.name"
+        names[tool.name] = "tools.name"
 
 
 def names_of(record: Rollout | Drop) -> Iterator[tuple[str, str]]:

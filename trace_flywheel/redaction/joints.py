@@ -8,18 +8,28 @@ a joint is looked at a second time without it; a finding over a joint is one spa
 import re
 from bisect import bisect_right
 
-DETECTORS = (
+import re2
+
+_KINDS = (
     r"[^\s\\\"'`]{4}\\(?:\r?\n|\\\\n)\+?[^\s\\\"'`]{4}",
     r"[A-Za-z0-9_.-]{3}\\*(?:\"\s*\+\s*\\*\"|'\s*\+\s*\\*')[A-Za-z0-9_.-]{3}",
     r"\\u00[2-7][0-9a-fA-F]",
     r"\\x[2-7][0-9a-fA-F]",
 )
-"""Hyperscan expressions, one a kind of joint."""
+DETECTORS = (_KINDS[0], r"[\"']\s*\+\s*\\*[\"']", *_KINDS[2:])
+"""Hyperscan expressions, one a kind of joint: necessary conditions. Asked for the letters around a concatenation too,
+the database of literals would take a tenth more time."""
+_PRESENT = re2.compile("|".join(_KINDS).encode())
 _JOINT = re.compile(
     rb"\\(?:\r?\n|\\\\n)\+?"
     rb"|(?<=[A-Za-z0-9_.-])\\*(?:\"\s*\+\s*\\*\"|'\s*\+\s*\\*')(?=[A-Za-z0-9_.-])"
     rb"|\\+(?:u00|x)([2-7][0-9a-fA-F])"
 )
+
+
+def has_joint(leaf: bytes) -> bool:
+    """Whether a leaf that a detector pointed at has a joint between characters of a value."""
+    return _PRESENT.search(leaf) is not None
 
 
 class Joined:

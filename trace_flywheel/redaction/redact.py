@@ -8,7 +8,7 @@ fails on. A drop names rules, not values.
 
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -93,9 +93,7 @@ class Redactor:
             return self._drop(rollout, "rule_failed", {"error": type(error).__name__}), ()
 
     def _redacted(self, rollout: Rollout) -> tuple[Rollout, tuple[Sighting, ...]]:
-        names = dict(identities_of(rollout))
-        if secret := next(self._in_names(list(names)), None):
-            raise SecretLeftError(secret[1][0].rule.name, field=names[secret[0]])
+        names = identities_of(rollout)
         values = values_of(rollout)
         texts, tokens = len(values), spelled(rollout)
         values += [text for text, _ in tokens]
@@ -203,7 +201,7 @@ class Redactor:
         self, values: list[Any], names: Mapping[str, str] = MappingProxyType({})
     ) -> tuple[set[int], list[tuple[int, str, str]]]:
         """Replaces findings in the values, in place, until none is left: the places touched, and each replacement as
-        (place, rule, value). `names` (text to field) are not replaced: a value found elsewhere must not stand there.
+        (place, rule, value). `names` (text to field) are not replaced: they hold no secret and no value of elsewhere.
 
         Every round looks only at what the round before changed, all else having been seen; the last one is the second
         scan that fails closed.
@@ -213,8 +211,8 @@ class Redactor:
         known: dict[str, tuple[str, str]] = {}
         marks: Marks | None = None
         todo: Sequence[int] = range(len(values))
-        for _ in range(ROUNDS):
-            nodes, found = self._look(values, todo)
+        for n in range(ROUNDS):
+            nodes, found = self._look(values, todo, names if n == 0 else MappingProxyType({}))
             if not found:
                 return touched, seen
             for leaf, findings in found.items():
@@ -244,18 +242,27 @@ class Redactor:
             raise SecretLeftError(next(iter(found.values()))[0].rule.name)
         return touched, seen
 
-    def _look(self, values: Sequence[Any], places: Sequence[int]) -> tuple[dict[int, Node], dict[Leaf, list[Finding]]]:
+    def _look(
+        self, values: Sequence[Any], places: Sequence[int], names: Mapping[str, str] = MappingProxyType({})
+    ) -> tuple[dict[int, Node], dict[Leaf, list[Finding]]]:
         """Findings of the values at `places`: those values taken apart, and findings by leaf.
 
-        A plain text needs the one detector pass; JSON is taken apart and its values are looked at by themselves.
+        A plain text needs the one detector pass; JSON is taken apart and its values are looked at by themselves. Names
+        (text to field) are seen by the same pass: a secret in one raises `SecretLeftError`.
         """
-        look = self._scanner.look(
-            [value.encode("utf-8", "replace") if isinstance(value := values[i], str) else _bytes(value) for i in places]
-        )
+        texts = [*(values if len(places) == len(values) else [values[i] for i in places]), *names]
+        try:
+            look = self._scanner.look_at_texts(texts)
+        except TypeError:
+            look = self._scanner.look_at_texts([t if isinstance(t, str) else _bytes(t).decode() for t in texts])
+        suspects = look.suspects()
+        for n in suspects[bisect_left(suspects, len(places)) :]:
+            if findings := _secrets(self._not_allowed(texts[n], look.findings(n))):
+                raise SecretLeftError(findings[0].rule.name, field=names[texts[n]])
         nodes: dict[int, Node] = {}
         found: dict[Leaf, list[Finding]] = {}
         parsed: list[Node] = []
-        for n in look.suspects():
+        for n in suspects[: bisect_left(suspects, len(places))]:
             node = _node(values[places[n]])
             if node.leaf is None:
                 nodes[places[n]] = node

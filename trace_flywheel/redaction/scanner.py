@@ -15,7 +15,7 @@ import re2
 
 from trace_flywheel.redaction.assignment import is_secret_value
 from trace_flywheel.redaction.engines import Engine, HyperscanEngine, Re2Engine, best_engine
-from trace_flywheel.redaction.joints import DETECTORS, Joined
+from trace_flywheel.redaction.joints import DETECTORS, Joined, has_joint
 from trace_flywheel.redaction.rules import Rule, expand
 from trace_flywheel.redaction.validators import VALIDATORS
 
@@ -47,14 +47,19 @@ class Finding(NamedTuple):
 class Look:
     """What the detectors saw in some leaves. `findings` confirms one leaf; others cost nothing."""
 
-    def __init__(self, scanner: "Scanner", leaves: Sequence[bytes], joints: bool) -> None:
-        self._scanner, self._leaves = scanner, leaves
-        self._data = b"%b%b%b" % (SEPARATOR, SEPARATOR.join(leaves), SEPARATOR)
-        self._starts = list(accumulate(map((1).__add__, map(len, leaves)), initial=1))
+    def __init__(
+        self, scanner: "Scanner", data: bytes, leaves: Sequence[bytes] | Sequence[str], joints: bool = True
+    ) -> None:
+        """`data` is the leaves with separators around them; where each begins is asked only when there is a hit."""
+        self._scanner, self.data = scanner, data
         self._hits: dict[int, dict[int, list[int]]] = {}
         self._jointed: set[int] = set()
+        hits = scanner.engine.hits(data)
+        if not hits:
+            return
+        self._starts = _starts(leaves, len(data))
         last = len(leaves) - 1
-        for expression, end in scanner.engine.hits(self._data):
+        for expression, end in hits:
             touched = range(len(leaves)) if end < 0 else (min(max(bisect_right(self._starts, end - 1) - 1, 0), last),)
             for leaf in touched:
                 for rule in scanner.rules_of[expression]:
@@ -69,13 +74,15 @@ class Look:
 
     def findings(self, leaf: int) -> list[Finding]:
         """Confirmed findings of a leaf, in order of place, not overlapping."""
+        if leaf not in self._hits and leaf not in self._jointed:
+            return []
         low, high = self._starts[leaf], self._starts[leaf + 1] - 1
         found: list[Finding] = []
         for rule, ends in self._hits.get(leaf, {}).items():
-            for start, end in self._scanner.confirmed(rule, self._data, ends, low, high):
+            for start, end in self._scanner.confirmed(rule, self.data, ends, low, high):
                 found.append(Finding(start - low, end - low, rule, self._scanner.rules[rule]))
         if leaf in self._jointed:
-            found += self._scanner.over_joints(self._leaves[leaf])
+            found += self._scanner.over_joints(self.data[low:high])
         return resolve(found)
 
 
@@ -114,7 +121,11 @@ class Scanner:
 
     def look(self, leaves: Sequence[bytes], joints: bool = True) -> "Look":
         """One detector pass over all leaves; the rest is done leaf by leaf, as asked."""
-        return Look(self, leaves, joints)
+        return Look(self, b"%b%b%b" % (SEPARATOR, SEPARATOR.join(leaves), SEPARATOR), leaves, joints)
+
+    def look_at_texts(self, texts: Sequence[str]) -> "Look":
+        """`look` at texts: they are joined and encoded once. Raises `TypeError` where one is no text."""
+        return Look(self, "\n".join(("", *texts, "")).encode("utf-8", "replace"), texts)
 
     def scan(self, leaves: Sequence[bytes]) -> dict[int, list[Finding]]:
         """Findings by leaf, in order of place, not overlapping. Leaves without any are left out."""
@@ -191,6 +202,8 @@ class Scanner:
 
     def over_joints(self, leaf: bytes) -> Iterator[Finding]:
         """Findings that are seen only when the joints inside them are undone, each as one span of the leaf."""
+        if not has_joint(leaf):
+            return
         joined = Joined(leaf)
         for finding in self.look([joined.text], joints=False).findings(0):
             if (span := joined.span(finding.start, finding.end)) is not None:
@@ -204,6 +217,15 @@ class Scanner:
         for n, (rule, _) in enumerate(canaries):
             if not found.get(2 * n) or not found.get(2 * n + 1):
                 raise ScannerError(f"the scanner misses the canary of rule {self.rules[rule].name}")
+
+
+def _starts(leaves: Sequence[bytes] | Sequence[str], size: int) -> list[int]:
+    """Where each leaf begins in data of `size` bytes, and where one after the last would."""
+    starts = list(accumulate(map((1).__add__, map(len, leaves)), initial=1))
+    if starts[-1] != size:  # characters of more than one byte
+        sizes = (len(leaf if isinstance(leaf, bytes) else leaf.encode("utf-8", "replace")) + 1 for leaf in leaves)
+        starts = list(accumulate(sizes, initial=1))
+    return starts
 
 
 def _end_of(data: bytes, start: int, end: int, high: int) -> int:

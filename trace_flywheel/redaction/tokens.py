@@ -19,7 +19,7 @@ NEVER = 1 << 60
 
 def without_tokens(rollout: Rollout, touched: set[Owner]) -> tuple[Rollout, bool]:
     """The rollout without the tokens that spell touched text, and whether there were any."""
-    if not rollout.exchanges and not any(map(_has_tokens, rollout.messages)):
+    if not rollout.exchanges and not _have_tokens(rollout.messages):
         return rollout, False
     tools = any(owner.kind == "tools" for owner in touched)
     main = {owner.message for owner in touched if owner.kind == "message"}
@@ -32,8 +32,11 @@ def without_tokens(rollout: Rollout, touched: set[Owner]) -> tuple[Rollout, bool
     return msgspec.structs.replace(rollout, messages=messages, exchanges=exchanges), True
 
 
-def _has_tokens(message: Message) -> bool:
-    return message.token_ids is not None or message.logprobs is not None or message.extra is not None
+def _have_tokens(messages: tuple[Message, ...]) -> bool:
+    for message in messages:
+        if message.token_ids is not None or message.logprobs is not None or message.extra is not None:
+            return True
+    return False
 
 
 def _message(message: Message, own: bool, prompt: bool) -> Message:
