@@ -48,8 +48,8 @@ class Every(Taking):
         self.seen: list[Any] = []
         self.whose: list[Owner] = []
 
-    def passes(self, number: int) -> bool:
-        return False
+    def untouched(self) -> int:
+        return -1
 
     def __call__(self, value: Any, owner: Owner) -> Any:
         self.seen.append(value)

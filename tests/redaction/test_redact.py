@@ -1,6 +1,7 @@
 """What a finding becomes inside a rollout: placeholders, safe structure, tokens gone, or a drop."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from trace_flywheel.records.rollout import Exchange, Rollout, RolloutError, Sour
 from trace_flywheel.redaction.redact import Redactor, redactor
 from trace_flywheel.redaction.rules import rules_of
 from trace_flywheel.redaction.scanner import Scanner
+from trace_flywheel.redaction.stream import redact_stream
 
 GITHUB = "ghp_" + "a" * 36
 OTHER = "ghp_" + "Zb9" * 12
@@ -236,6 +238,27 @@ def test_a_rule_that_fails_drops(monkeypatch: pytest.MonkeyPatch) -> None:
     drop = fresh.redact(rollout(user(GITHUB)))
     assert isinstance(drop, Drop)
     assert (drop.reason, drop.evidence) == ("rule_failed", {"error": "RuntimeError"})
+
+
+def test_a_rule_that_takes_too_long_drops_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = Redactor(Scanner(rules_of("standard")), budget=0.5)
+    assert isinstance(fresh.redact(rollout(user(f"{GITHUB} me@contoso.com"))), Rollout)
+    slow = [rule.name for rule in fresh._scanner.rules].index("github_token")
+
+    def hang(value: str) -> bool:
+        time.sleep(0.6)
+        return True
+
+    checks = [[hang] if i == slow else checks for i, checks in enumerate(fresh._scanner._checks)]
+    monkeypatch.setattr(fresh._scanner, "_checks", checks)
+    for text in (GITHUB, json.dumps({"a": GITHUB}), f'x = "{GITHUB[:9]}" + "{GITHUB[9:]}"', f"{OTHER} {GITHUB}"):
+        drop = fresh.redact(rollout(user("a text"), user(text)))
+        assert isinstance(drop, Drop)
+        assert (drop.reason, drop.evidence) == ("rule_failed", {"rule": "github_token", "text": "not done after 0.5 s"})
+        assert fresh.scan([text]) == {"github_token": 1}
+        (left,) = redact_stream([(1, text)], fresh)
+        assert (left.text, left.reason, left.rule) == (None, "rule_failed", "github_token")
+    assert isinstance(fresh.redact(rollout(user("me@contoso.com"))), Rollout)
 
 
 def test_redact_value_and_scan_of_plain_data() -> None:

@@ -227,8 +227,9 @@ def _messages(messages: tuple[Message, ...], take: Taking, kind: str, exchange: 
             continue
         take.skip(passed)
         passed = 0
-        changed = changed or list(messages)
-        changed[i] = _message(message, take, Owner(kind, exchange, i))
+        if (new := _message(message, take, Owner(kind, exchange, i))) is not message:
+            changed = changed or list(messages)
+            changed[i] = new
     take.skip(passed)
     return messages if changed is None else tuple(changed)
 

@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from time import monotonic
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ from trace_flywheel.redaction.jsontext import Leaf, Node, node_of
 from trace_flywheel.redaction.marks import PLACEHOLDER as PLACEHOLDER  # the room's public names
 from trace_flywheel.redaction.marks import Marks
 from trace_flywheel.redaction.policy import Allowed, Policy, Sighting, fingerprint, policy_named
-from trace_flywheel.redaction.scanner import Finding, Scanner, resolve
+from trace_flywheel.redaction.scanner import Finding, RuleTimeoutError, Scanner, resolve
 from trace_flywheel.redaction.second_gate import found_by_kingfisher
 from trace_flywheel.redaction.spread import forms, places, strong
 from trace_flywheel.redaction.strings import strings_of, with_strings
@@ -38,6 +39,9 @@ from trace_flywheel.redaction.tokens import without_tokens
 Record = TypeVar("Record")
 DATA_URI = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,[A-Za-z0-9+/=_-]*")
 """An image or a file in a content part: what looks like a secret in it is chance."""
+BUDGET = 300.0
+"""Seconds for one record, all rounds. Patterns are linear and the slowest text known takes a second a megabyte: only a
+rule that has gone wrong comes near it, so that no verdict depends on a machine's speed."""
 ROUNDS = 4
 """A replacement can bring two neighbours together into a new finding; each round looks again at what changed."""
 
@@ -63,8 +67,9 @@ class SecretLeftError(Exception):
 class Redactor:
     """Redacts rollouts and plain data. One per process and profile (`redactor`); threads may share it."""
 
-    def __init__(self, scanner: Scanner, policy: Policy = Policy()) -> None:  # noqa: B008 - frozen
+    def __init__(self, scanner: Scanner, policy: Policy = Policy(), budget: float = BUDGET) -> None:  # noqa: B008
         self._scanner = scanner
+        self._budget = budget
         self._allowed = Allowed(policy)
         self._key = policy.key
         self._second_gate = policy.second_gate
@@ -86,6 +91,9 @@ class Redactor:
             return self._drop(rollout, "number_finding", {"rule": found.rule}), ()
         except SecretLeftError as left:
             return self._drop(rollout, "secret_left", {"rule": left.rule, **left.where}), ()
+        except RuleTimeoutError as slow:
+            text = f"not done after {self._budget:g} s"
+            return self._drop(rollout, "rule_failed", {"rule": slow.rule, "text": text}), ()
         except DeepDataError:
             text = f"nested deeper than {LIMIT} levels: too deep to be looked through; flatten or remove it"
             return self._drop(rollout, "rule_failed", {"field": deep_field(rollout), "limit": LIMIT, "text": text}), ()
@@ -122,7 +130,7 @@ class Redactor:
     def redact_value(self, value: Any) -> tuple[Any, dict[str, int]]:
         """Plain JSON data or a text without findings, and the findings replaced, by rule.
 
-        Raises `NumberFindingError` or `SecretLeftError` where `redact` would drop.
+        Raises `NumberFindingError`, `SecretLeftError` or `RuleTimeoutError` where `redact` would drop.
         """
         clean, seen = self.redact_value_told(value)
         return clean, dict(sorted(Counter(sighting.rule for sighting in seen).items()))
@@ -136,9 +144,14 @@ class Redactor:
         )
 
     def scan(self, value: Any) -> dict[str, int]:
-        """Findings in plain JSON data or a text as it stands, by rule: string values, keys and long integers."""
+        """Findings in plain JSON data or a text as it stands, by rule: string values, keys and long integers.
+
+        A rule at work when the budget is spent counts as one that found something."""
         counts: Counter[str] = Counter()
-        _, found = self._look([value], [0])
+        try:
+            _, found = self._look([value], [0], monotonic() + self._budget)
+        except RuleTimeoutError as slow:
+            return {slow.rule: 1}
         for findings in found.values():
             counts.update(finding.rule.name for finding in findings)
         if self._second_gate == "kingfisher":
@@ -164,7 +177,7 @@ class Redactor:
         drop = self.masked(drop)
         try:
             evidence, found = self.redact_value(drop.evidence)
-        except (NumberFindingError, SecretLeftError) as left:
+        except (NumberFindingError, SecretLeftError, RuleTimeoutError) as left:
             evidence, found = {"rule": left.rule, "text": "what decided held a secret"}, {left.rule: 1}
         except DeepDataError:
             evidence, found = {"text": f"what decided is nested deeper than {LIMIT} levels"}, {"depth": 1}
@@ -206,13 +219,14 @@ class Redactor:
         Every round looks only at what the round before changed, all else having been seen; the last one is the second
         scan that fails closed.
         """
+        deadline = monotonic() + self._budget
         touched: set[int] = set()
         seen: list[tuple[int, str, str]] = []
         known: dict[str, tuple[str, str]] = {}
         marks: Marks | None = None
         todo: Sequence[int] = range(len(values))
         for n in range(ROUNDS):
-            nodes, found = self._look(values, todo, names if n == 0 else MappingProxyType({}))
+            nodes, found = self._look(values, todo, deadline, names if n == 0 else MappingProxyType({}))
             if not found:
                 return touched, seen
             for leaf, findings in found.items():
@@ -237,13 +251,17 @@ class Redactor:
                     values[i] = text if isinstance(values[i], str) else json.loads(text)
                     todo.append(i)
             touched.update(todo)
-        _, found = self._look(values, todo)
+        _, found = self._look(values, todo, deadline)
         if found:
             raise SecretLeftError(next(iter(found.values()))[0].rule.name)
         return touched, seen
 
     def _look(
-        self, values: Sequence[Any], places: Sequence[int], names: Mapping[str, str] = MappingProxyType({})
+        self,
+        values: Sequence[Any],
+        places: Sequence[int],
+        deadline: float,
+        names: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[dict[int, Node], dict[Leaf, list[Finding]]]:
         """Findings of the values at `places`: those values taken apart, and findings by leaf.
 
@@ -252,9 +270,10 @@ class Redactor:
         """
         texts = [*(values if len(places) == len(values) else [values[i] for i in places]), *names]
         try:
-            look = self._scanner.look_at_texts(texts)
+            look = self._scanner.look_at_texts(texts, deadline)
         except TypeError:
-            look = self._scanner.look_at_texts([t if isinstance(t, str) else _bytes(t).decode() for t in texts])
+            texts = [text if isinstance(text, str) else _bytes(text).decode() for text in texts]
+            look = self._scanner.look_at_texts(texts, deadline)
         suspects = look.suspects()
         for n in suspects[bisect_left(suspects, len(places)) :]:
             if findings := _secrets(self._not_allowed(texts[n], look.findings(n))):
@@ -271,17 +290,17 @@ class Redactor:
                 nodes[places[n]] = node
                 found[node.leaf] = findings
         if parsed:
-            found |= self._found_in(parsed)
+            found |= self._found_in(parsed, deadline)
         return nodes, found
 
-    def _found_in(self, nodes: Iterable[Node]) -> "dict[Leaf, list[Finding]]":
+    def _found_in(self, nodes: Iterable[Node], deadline: float) -> "dict[Leaf, list[Finding]]":
         """Findings by leaf, in document order; the leaf's key is part of what rules see."""
         nodes = list(nodes)
         leaves = [leaf for node in nodes for leaf in node.leaves()]
         leaves += [Leaf(key, is_key=True) for key in sorted({key for node in nodes for key in node.key_texts()})]
         prefixes = [_bytes(f"{leaf.key}: ") if leaf.key else b"" for leaf in leaves]
         texts = [prefix + _bytes(leaf.text) for prefix, leaf in zip(prefixes, leaves, strict=True)]
-        scanned = self._scanner.scan(texts)
+        scanned = self._scanner.scan(texts, deadline)
         found: dict[Leaf, list[Finding]] = {}
         rank, rule = self._by_name["secret"]
         for i, leaf in enumerate(leaves):

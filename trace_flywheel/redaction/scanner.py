@@ -9,6 +9,8 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from math import inf
+from time import monotonic
 from typing import Any, NamedTuple
 
 import re2
@@ -35,6 +37,14 @@ class ScannerError(RuntimeError):
     """The scanner cannot be trusted: a canary was missed or a rule does not compile."""
 
 
+class RuleTimeoutError(RuntimeError):
+    """A rule was at work when the time for a record was over; what is not judged does not pass."""
+
+    def __init__(self, rule: str) -> None:
+        super().__init__(rule)
+        self.rule = rule
+
+
 class Finding(NamedTuple):
     """Bytes `start:end` of a leaf are a value of `rule`; `rank` is the rule's precedence, smaller first."""
 
@@ -48,10 +58,15 @@ class Look:
     """What the detectors saw in some leaves. `findings` confirms one leaf; others cost nothing."""
 
     def __init__(
-        self, scanner: "Scanner", data: bytes, leaves: Sequence[bytes] | Sequence[str], joints: bool = True
+        self,
+        scanner: "Scanner",
+        data: bytes,
+        leaves: Sequence[bytes] | Sequence[str],
+        joints: bool = True,
+        deadline: float = inf,
     ) -> None:
         """`data` is the leaves with separators around them; where each begins is asked only when there is a hit."""
-        self._scanner, self.data = scanner, data
+        self._scanner, self.data, self._deadline = scanner, data, deadline
         self._hits: dict[int, dict[int, list[int]]] = {}
         self._jointed: set[int] = set()
         hits = scanner.engine.hits(data)
@@ -79,10 +94,10 @@ class Look:
         low, high = self._starts[leaf], self._starts[leaf + 1] - 1
         found: list[Finding] = []
         for rule, ends in self._hits.get(leaf, {}).items():
-            for start, end in self._scanner.confirmed(rule, self.data, ends, low, high):
+            for start, end in self._scanner.confirmed(rule, self.data, ends, low, high, self._deadline):
                 found.append(Finding(start - low, end - low, rule, self._scanner.rules[rule]))
         if leaf in self._jointed:
-            found += self._scanner.over_joints(self.data[low:high])
+            found += self._scanner.over_joints(self.data[low:high], self._deadline)
         return resolve(found)
 
 
@@ -119,20 +134,23 @@ class Scanner:
         self._checks = [[VALIDATORS[c] for c in rule.check] for rule in self.rules]
         self._prove()
 
-    def look(self, leaves: Sequence[bytes], joints: bool = True) -> "Look":
-        """One detector pass over all leaves; the rest is done leaf by leaf, as asked."""
-        return Look(self, b"%b%b%b" % (SEPARATOR, SEPARATOR.join(leaves), SEPARATOR), leaves, joints)
+    def look(self, leaves: Sequence[bytes], joints: bool = True, deadline: float = inf) -> "Look":
+        """One detector pass over all leaves; the rest is done leaf by leaf, as asked. Findings that are asked for raise
+        `RuleTimeoutError` when `time.monotonic` passes the deadline: it is compared after each judgement of a rule."""
+        return Look(self, b"%b%b%b" % (SEPARATOR, SEPARATOR.join(leaves), SEPARATOR), leaves, joints, deadline)
 
-    def look_at_texts(self, texts: Sequence[str]) -> "Look":
+    def look_at_texts(self, texts: Sequence[str], deadline: float = inf) -> "Look":
         """`look` at texts: they are joined and encoded once. Raises `TypeError` where one is no text."""
-        return Look(self, "\n".join(("", *texts, "")).encode("utf-8", "replace"), texts)
+        return Look(self, "\n".join(("", *texts, "")).encode("utf-8", "replace"), texts, True, deadline)
 
-    def scan(self, leaves: Sequence[bytes]) -> dict[int, list[Finding]]:
+    def scan(self, leaves: Sequence[bytes], deadline: float = inf) -> dict[int, list[Finding]]:
         """Findings by leaf, in order of place, not overlapping. Leaves without any are left out."""
-        look = self.look(leaves)
+        look = self.look(leaves, deadline=deadline)
         return {leaf: found for leaf in look.suspects() if (found := look.findings(leaf))}
 
-    def confirmed(self, rule: int, data: bytes, ends: list[int], low: int, high: int) -> Iterator[tuple[int, int]]:
+    def confirmed(
+        self, rule: int, data: bytes, ends: list[int], low: int, high: int, deadline: float = inf
+    ) -> Iterator[tuple[int, int]]:
         """Spans that pattern, validators and context agree on, by increasing place."""
         pattern, named, at = self._confirm[rule], self._name_group[rule], 0
         refused: dict[bytes, int] = {}
@@ -158,7 +176,10 @@ class Scanner:
                     continue
                 start, end = self._value_span(rule, match)
                 start, end = max(start, low), min(end, high)
-                if start < end and self._agrees(rule, match, data, start, end, low):
+                agreed = start < end and self._agrees(rule, match, data, start, end, low)
+                if monotonic() > deadline:
+                    raise RuleTimeoutError(self.rules[rule].name)
+                if agreed:
                     if named and match.end() == limit:
                         end = _end_of(data, start, end, high)
                     yield start, end
@@ -200,12 +221,12 @@ class Scanner:
             return False
         return all(check(value) for check in self._checks[rule])
 
-    def over_joints(self, leaf: bytes) -> Iterator[Finding]:
+    def over_joints(self, leaf: bytes, deadline: float = inf) -> Iterator[Finding]:
         """Findings that are seen only when the joints inside them are undone, each as one span of the leaf."""
         if not has_joint(leaf):
             return
         joined = Joined(leaf)
-        for finding in self.look([joined.text], joints=False).findings(0):
+        for finding in self.look([joined.text], joints=False, deadline=deadline).findings(0):
             if (span := joined.span(finding.start, finding.end)) is not None:
                 yield finding._replace(start=span[0], end=span[1])
 

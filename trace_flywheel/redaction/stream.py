@@ -11,6 +11,7 @@ import msgspec
 
 from trace_flywheel.redaction.policy import Sighting
 from trace_flywheel.redaction.redact import NumberFindingError, Redactor, SecretLeftError
+from trace_flywheel.redaction.scanner import RuleTimeoutError
 
 
 class Redacted(msgspec.Struct, frozen=True):
@@ -33,6 +34,8 @@ def redact_stream(records: Iterable[tuple[int, str]], redactor: Redactor) -> Ite
             yield Redacted(number, None, reason="number_finding", rule=error.rule)
         except SecretLeftError as error:
             yield Redacted(number, None, reason="secret_left", rule=error.rule)
+        except RuleTimeoutError as error:
+            yield Redacted(number, None, reason="rule_failed", rule=error.rule)
         except Exception as error:  # fail closed: whatever goes wrong in a rule, the text goes no further
             yield Redacted(number, None, reason="rule_failed", rule=type(error).__name__)
         else:
