@@ -2,9 +2,9 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -109,7 +109,7 @@ def test_a_failure_is_one_line_and_exits_1(tmp_path, capsys):
 
 
 def test_help_imports_nothing_heavy_and_takes_no_time():
-    """0.1 s on a quiet machine; the best of three is held below 0.3."""
+    """0.1 s on a quiet machine. Held is the processor's time, best of three: a busy machine stretches the other."""
     code = (
         "import sys; from trace_flywheel.cli.main import main; main(['convert', '--help']);"
         "heavy = {'pandas', 'numpy', 'numba', 'dagster', 'pyarrow', 'pydantic', 'pydantic_settings', 'orjson', 'rich'};"
@@ -117,9 +117,10 @@ def test_help_imports_nothing_heavy_and_takes_no_time():
     )
     took = []
     for _ in range(3):
-        began = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        took.append(time.perf_counter() - began)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
         assert done.returncode == 0, done.stderr
     assert "--group-advantage" in done.stdout
     assert min(took) < 0.3
