@@ -51,6 +51,19 @@ def test_folder_that_cannot_be_written_is_no_fault() -> None:
     assert run("compiled", NUMBA_CACHE_DIR="/dev/null/x") == run("compiled")
 
 
+def test_the_compiler_is_loaded_by_the_first_loop_that_runs() -> None:
+    code = """
+import sys
+import numpy as np
+from trace_flywheel.curation import dedup, near_kernel
+before = "numba" in sys.modules
+same = near_kernel.jaccard(np.array([1, 2, 2, 3]), np.array([0, 2, 4]), 0, 1)
+print(before, "numba" in sys.modules, round(same, 2))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, cwd=Path(__file__).parents[2])
+    assert done.stdout.split() == [b"False", b"True", b"0.33"]
+
+
 @pytest.mark.slow
 def test_sketching_is_a_hundred_times_faster_than_update_per_shingle() -> None:
     """A ratio within one run: the machine's speed cancels out."""

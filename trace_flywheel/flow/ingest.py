@@ -41,6 +41,7 @@ from trace_flywheel.flow.steps import Job, Step, StepResult
 from trace_flywheel.flow.workers import Crash, run_alone, worker_count
 from trace_flywheel.lake.parts import Part
 from trace_flywheel.lake.store import Lake, LakeError, Sidecar
+from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings
@@ -87,18 +88,37 @@ def pending(
 
 
 def ingest(
-    runs: Sequence[Run], lake: Lake, settings: Settings, inputs: SideInputs, workers: int | None = None
+    runs: Sequence[Run],
+    lake: Lake,
+    settings: Settings,
+    inputs: SideInputs,
+    workers: int | None = None,
+    apart: bool = False,
 ) -> tuple[StepResult, ...]:
-    """All three steps over runs; one result a run: that of the last step it reached, `made` if any step made it."""
+    """All three steps over runs; one result a run: that of the last step it reached, `made` if any step made it.
+
+    `apart`: each step in a process of its own, which takes what it loaded with it. `FlywheelError` where one dies.
+    """
     results: dict[str, StepResult] = {}
     left = list(runs)
+    shared = lake, settings, inputs, workers
     for step in (graded_traces, redacted_rollouts, rollout_index):
-        for result in step(left, lake, settings, inputs, workers):
+        made_now = run_alone(_all_of, shared, (step, left)) if apart else step(left, *shared)
+        if isinstance(made_now, Crash):
+            raise FlywheelError(made_now.reason)
+        for result in made_now:
             before = results.get(result.run_id)
             made = before is not None and before.status == "made" and result.status == "unchanged"
             results[result.run_id] = msgspec.structs.replace(result, status="made") if made else result
         left = [run for run in left if results[run.run_id].status != "quarantined"]
     return tuple(results[run.run_id] for run in runs)
+
+
+def _all_of(
+    shared: tuple[Lake, Settings, SideInputs, int | None], task: tuple[Callable[..., Iterator[StepResult]], list[Run]]
+) -> list[StepResult]:
+    step, runs = task
+    return list(step(runs, *shared))
 
 
 def graded_traces(

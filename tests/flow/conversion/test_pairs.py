@@ -52,7 +52,9 @@ def test_an_unreadable_trial_is_told_and_strict_ends(job, tmp_path, capsys):
     (job / "t__3" / "result.json").write_text("{")
     argv = ["convert", str(job), "--format", "trl-dpo", "--out", str(tmp_path / "rows.jsonl")]
     assert main(argv) == 0
-    assert capsys.readouterr().err == "not converted: j/t__3: bad_json\n"
+    told, summary = capsys.readouterr().err.splitlines()
+    assert told == "not converted: j/t__3: bad_json"
+    assert summary.startswith("no row at all: group_too_small 3, bad_json 1, no_contrast 1; ")
     assert main([*argv, "--strict"]) == 1
 
 
@@ -72,8 +74,8 @@ def test_an_unreadable_run_is_told_and_the_rest_converted(job, tmp_path, capsys)
 
 
 def test_a_run_whose_ingestion_fails_is_told(job, tmp_path, capsys, monkeypatch):
-    def failed(runs, lake, settings, inputs, workers):
-        done = ingest.ingest(runs[1:], lake, settings, inputs, workers)
+    def failed(runs, lake, settings, inputs, workers, apart):
+        done = ingest.ingest(runs[1:], lake, settings, inputs, workers, apart)
         return (StepResult("graded_traces", runs[0].run_id, "quarantined", None, "it fell over"), *done)
 
     other = tmp_path / "jobs" / "a-broken"

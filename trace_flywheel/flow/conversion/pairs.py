@@ -46,7 +46,7 @@ def convert_pairs(request: Request, settings: Settings, workers: int, warn: Warn
     with tempfile.TemporaryDirectory(prefix="flywheel-") as home, written(request.out) as file:
         lake = Lake(Path(home))
         inputs = _inputs(plan.runs, settings)
-        for result in ingest(plan.runs, lake, settings, inputs, workers or None):
+        for result in ingest(plan.runs, lake, settings, inputs, workers or None, apart=True):
             # Of a run whose index was made the lost rollouts have fates of their own.
             if result.status == "quarantined" and result.sidecar is None:
                 lost = Drop(Stage.READ, "unreadable_file", {"text": result.reason}, run_id=result.run_id)
