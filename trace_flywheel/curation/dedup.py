@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from trace_flywheel.curation.bands import BANDS, ROWS, band_keys
+from trace_flywheel.curation.corpus_match import equal_rows, measured, near_rows
 from trace_flywheel.curation.decisions import drops
 from trace_flywheel.curation.near_kernel import NONE, greedy
 from trace_flywheel.curation.sketch import Spans
@@ -56,10 +57,8 @@ def exact_duplicates(frame: pd.DataFrame, alive: np.ndarray, rank: np.ndarray) -
 def corpus_exact_duplicates(frame: pd.DataFrame, alive: np.ndarray, corpus: Corpus) -> pd.DataFrame:
     """Drops of alive rows whose `exact_hash` stands in the corpus."""
     rows = np.flatnonzero(alive)
-    match = corpus.equal(frame["exact_hash"].to_numpy()[rows].tolist())
-    hit = match != NONE
-    evidence = [{"corpus": corpus.name(row)} for row in match[hit].tolist()]
-    return drops(Stage.EXACT_DUPLICATE, rows[hit], "corpus_exact_duplicate", evidence)
+    held = equal_rows(frame["exact_hash"].to_numpy()[rows].tolist(), corpus)
+    return drops(Stage.EXACT_DUPLICATE, rows[list(held)], "corpus_exact_duplicate", list(held.values()))
 
 
 def near_duplicates(
@@ -78,8 +77,8 @@ def near_duplicates(
         threshold=threshold,
     )
     lost = match != NONE
-    measured = [_measured(pair, threshold) for pair in scores[lost].tolist()]
-    evidence = [{"kept": a, **m} for a, m in zip(_addresses(frame, rows[match[lost]]), measured, strict=True)]
+    said = [measured(pair, threshold) for pair in scores[lost].tolist()]
+    evidence = [{"kept": a, **m} for a, m in zip(_addresses(frame, rows[match[lost]]), said, strict=True)]
     return drops(Stage.NEAR_DUPLICATE, rows[lost], "near_duplicate", evidence)
 
 
@@ -88,11 +87,8 @@ def corpus_near_duplicates(
 ) -> pd.DataFrame:
     """Drops of alive rows near a row of the corpus. `prompt`, `supervised`: of the alive rows."""
     rows = np.flatnonzero(alive)
-    match, scores = corpus.near(prompt, supervised, threshold)
-    lost = match != NONE
-    measured = [_measured(pair, threshold) for pair in scores[lost].tolist()]
-    evidence = [{"corpus": corpus.name(row), **m} for row, m in zip(match[lost].tolist(), measured, strict=True)]
-    return drops(Stage.NEAR_DUPLICATE, rows[lost], "corpus_near_duplicate", evidence)
+    held = near_rows(prompt, supervised, corpus, threshold)
+    return drops(Stage.NEAR_DUPLICATE, rows[list(held)], "corpus_near_duplicate", list(held.values()))
 
 
 def near_prompts(
@@ -171,15 +167,6 @@ def _best_first(alive: np.ndarray, rank: np.ndarray) -> np.ndarray:
 
 def _addresses(frame: pd.DataFrame, rows: np.ndarray) -> list[dict[str, Any]]:
     return frame[["run_id", "trace_id"]].iloc[rows].to_dict("records")  # type: ignore[return-value] # str keys
-
-
-def _measured(scores: list[float], threshold: float) -> dict[str, Any]:
-    of_prompt, of_supervised = scores
-    return {
-        "jaccard_prompt": round(of_prompt, 4),
-        "jaccard_supervised": round(of_supervised, 4),
-        "threshold": threshold,
-    }
 
 
 def _sorted(answer: pd.DataFrame) -> pd.DataFrame:

@@ -32,8 +32,8 @@ from trace_flywheel.records.rollout import Rollout, Source
 from trace_flywheel.redaction.policy import Policy, policy_named
 from trace_flywheel.redaction.redact import redactor
 
-TOGETHER = 1_000
-"""Rows whose text is in memory together."""
+TOGETHER = 16
+"""Rows whose text is in memory together: parsed they are ten times their bytes, and sketching gains nothing by more."""
 SEGMENT_ROWS, SEGMENT_SHINGLES = 50_000, 16_000_000
 """Rows of a new segment, and their shingles (64 MB): what making an index holds in memory."""
 GROWTH = 4

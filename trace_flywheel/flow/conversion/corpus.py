@@ -9,11 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
-import pandas as pd
 
-from trace_flywheel.curation.dedup import corpus_exact_duplicates, corpus_near_duplicates
+from trace_flywheel.curation.corpus_match import equal_rows, near_rows
 from trace_flywheel.curation.message_hashes import exact_hash
 from trace_flywheel.curation.sketch import Spans, prompt_text, supervised_text
 from trace_flywheel.curation.standing import Corpus
@@ -25,10 +23,11 @@ from trace_flywheel.flow.validate import has_calls
 from trace_flywheel.lake.purged import erased_rows
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.records.fate import Stage
 from trace_flywheel.redaction.policy import Policy
 
 BATCH_ROWS = 2_000
-BATCH_BYTES = 8_000_000
+BATCH_BYTES = 1_000_000
 
 
 class Existing:
@@ -79,17 +78,14 @@ class Existing:
         if not rows:
             return {}
         read = [_conversation(row) for row in rows]
-        frame = pd.DataFrame({"exact_hash": [exact_hash(messages, tools) for messages, tools in read]})
-        alive = np.ones(len(rows), dtype=bool)
-        exact = corpus_exact_duplicates(frame, alive, self._corpus)
-        alive[exact["row"].to_numpy(dtype=np.int64)] = False
-        left = [messages for (messages, _), here in zip(read, alive.tolist(), strict=True) if here]
-        prompts, answers = Spans.of_texts(map(prompt_text, left)), Spans.of_texts(map(supervised_text, left))
-        near = corpus_near_duplicates(alive, prompts, answers, self._corpus, self._threshold)
-        return {
-            int(drop["row"]): Refusal(str(drop["stage"]), str(drop["reason"]), orjson.loads(drop["evidence"]))
-            for found in (exact, near)
-            for drop in found.to_dict("records")
+        equal = equal_rows([exact_hash(messages, tools) for messages, tools in read], self._corpus)
+        left = [at for at in range(len(read)) if at not in equal]
+        prompts = Spans.of_texts(prompt_text(read[at][0]) for at in left)
+        answers = Spans.of_texts(supervised_text(read[at][0]) for at in left)
+        near = near_rows(prompts, answers, self._corpus, self._threshold)
+        lost = {at: Refusal(Stage.EXACT_DUPLICATE, "corpus_exact_duplicate", told) for at, told in equal.items()}
+        return lost | {
+            left[at]: Refusal(Stage.NEAR_DUPLICATE, "corpus_near_duplicate", told) for at, told in near.items()
         }
 
 
