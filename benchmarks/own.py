@@ -43,7 +43,24 @@ def validate(rows: Sequence[Any]) -> Callable[[], object]:
     return lambda: [list(shape_faults("messages-row.v1", row)) for row in rows]
 
 
-KERNELS = {"sketch": sketch, "redact": redact, "validate": validate}
+def depth(prompts: Sequence[str]) -> Callable[[], object]:
+    from trace_flywheel.curation.depth import seed_set, train
+
+    model = train(seed_set())
+    model.label(prompts[:1])
+    return lambda: model.label(prompts)
+
+
+def ngrams(prompts: Sequence[str]) -> Callable[[], object]:
+    """The n-grams of the depth classifier alone, no cues and no labels, as scikit-learn's own hashing makes them."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    words = HashingVectorizer(ngram_range=(1, 2), n_features=1 << 16)
+    characters = HashingVectorizer(analyzer="char", ngram_range=(2, 4), n_features=1 << 17)
+    return lambda: (words.transform(prompts), characters.transform(prompts))
+
+
+KERNELS = {"sketch": sketch, "redact": redact, "validate": validate, "depth": depth, "ngrams": ngrams}
 
 
 def recall(seed: int, rollouts: int = 4_000) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from benchmarks.folders import TOOLS, messages_of
 from benchmarks.measure import Cost, cost_of, interleaved, ratio
 from benchmarks.suites import Asked, Result
 from benchmarks.suites.end_to_end import write_patterns
+from trace_flywheel.curation.depth import seed_set
 
 PLAIN = Path(rivals.__file__).parent / "plain.py"
 SCHEMA = Path(__file__).parents[2] / "schemas" / "messages-row.v1.schema.json"
@@ -27,6 +28,7 @@ PAIRS: dict[str, tuple[tuple[str, float | None], ...]] = {
     "validate": (("jsonschema", 20.0),),
 }
 """Per kernel the rivals and the least ratio."""
+DEPTH_GATE = 2.0
 SLOW = 20
 """Texts that a rival gets which takes a tenth of a second for each."""
 
@@ -53,8 +55,22 @@ def measure(asked: Asked) -> Iterator[Result]:
         for name, gate in against if programs is not None else ():
             theirs = _rates(costs[name])
             yield Result("kernels", f"{kernel} against {name}", told, f"{theirs[0]:.2f} MB/s", ratio(own, theirs), gate)
+    yield _depth(asked)
     found = json.loads(cost_of([sys.executable, "-m", "benchmarks.own", "recall", texts, asked.seed]).out)
     yield Result("kernels", f"near-duplicates among {found['texts']} texts", found["told"])
+
+
+def _depth(asked: Asked) -> Result:
+    """Labels of 300-character prompts against scikit-learn making the n-grams alone."""
+    prompts = asked.work / "prompts.jsonl"
+    prompts.write_bytes(b"".join(orjson.dumps((row.prompt * 9)[:300]) + b"\n" for row in seed_set()))
+    own = [sys.executable, "-m", "benchmarks.own"]
+    contestants = {name: partial(cost_of, [*own, name, prompts, 10_000]) for name in ("depth", "ngrams")}
+    costs = interleaved(contestants, asked.rounds)
+    told = [[json.loads(cost.out) for cost in costs[name]] for name in contestants]
+    rates = [[one["items"] / one["cpu"] for one in found] for found in told]
+    texts = [f"{sorted(found)[len(found) // 2]:,.0f} prompts/s" for found in rates]
+    return Result("kernels", "depth against HashingVectorizer", *texts, ratio(*rates), DEPTH_GATE)
 
 
 def _rates(costs: Sequence[Cost]) -> list[float]:

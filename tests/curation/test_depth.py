@@ -203,8 +203,8 @@ def test_task_of_a_rollout_is_its_first_user_turn() -> None:
 
 @pytest.mark.slow
 def test_rate(model: DepthModel) -> None:
-    """5,000 prompts of 300 characters a second on one core; a fifth of that here, whatever else the machine does."""
+    """5,000 prompts of 300 characters a second on one core; less than half of that whatever else the machine does."""
     prompts = [(row.prompt * 9)[:300] for row in seed_set()]
     start = time.process_time()
     model.label(prompts)
-    assert len(prompts) / (time.process_time() - start) > 1000
+    assert len(prompts) / (time.process_time() - start) > 2000

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trace_flywheel.curation.depth_cues import NAMES, cues
-from trace_flywheel.curation.token_kernel import ngram_hashes, utf8
+from trace_flywheel.curation.depth_kernel import CHAR_BITS, WORD_BITS, blocks
+from trace_flywheel.curation.token_kernel import utf8
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -20,13 +21,7 @@ FEATURES_VERSION = 2
 """Goes up when a prompt gets other columns or values: weights of another version mean nothing then."""
 HEAD = 1024
 """Characters that are read: what is asked stands at a prompt's start or, of a long one, at its end."""
-WORD_BITS = 16
-CHAR_BITS = 17
 COLUMNS = len(NAMES) + (1 << WORD_BITS) + (1 << CHAR_BITS)
-_CHAR_NGRAMS = (2, 3, 4)
-_LENGTH = 2.0
-"""Length of an n-gram block beside the cues; best of 1, 2, 3 by cross-validation."""
-_BASE = np.uint64(0x9E3779B97F4A7C15)
 _PUNCTUATION = re.compile(r"[^\w\x00-\x7f]+")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _QUOTED = re.compile(r"[\"“„«「『][^\"”“»」』]{24,}(?:[\"”“»」』]|\Z)")
@@ -38,7 +33,7 @@ _ABOUT = re.compile(
 )
 _TASK = re.compile(
     r"\A(.{0,60}\b(?:this|these|following|below|text|sentence|translate|paraphrase|proofread|summari[sz]e|rewrite|fix|story|essay|typos|review|tweet|words|list"
-    r"|übersetze|korrigiere|formuliere|traduce|corrige|reformule|traduis|переведи)\b[^:\n]{0,60}[::])\s.+",
+    r"|übersetze|korrigiere|formuliere|traduce|corrige|reformule|traduis|переведи)\b[^:\n]{0,60}:)\s.+",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -78,23 +73,15 @@ _WORDS = _table()
 
 def features(prompts: Sequence[str]) -> "csr_matrix":
     """(n, COLUMNS) float32: what the classifier sees of each prompt."""
-    from scipy.sparse import csr_matrix
+    from scipy.sparse import csr_matrix, hstack
 
-    columns, values, ends = [], [], [0]
-    for prompt in prompts:
-        text = asked(prompt)
-        row = cues(text, prompt)
-        present = np.flatnonzero(row)
-        words = utf8(text, _PUNCTUATION)
-        grams = np.concatenate([ngram_hashes(words, _WORDS, 1), ngram_hashes(words, _WORDS, 2)])
-        word_columns, word_values = _block(grams, WORD_BITS)
-        char_columns, char_values = _block(_char_grams(text), CHAR_BITS)
-        columns += [present, word_columns + len(NAMES), char_columns + len(NAMES) + (1 << WORD_BITS)]
-        values += [row[present], word_values, char_values]
-        ends.append(ends[-1] + len(present) + len(word_columns) + len(char_columns))
-    if not columns:
-        return csr_matrix(np.empty((0, COLUMNS), dtype=np.float32))
-    return csr_matrix((np.concatenate(values), np.concatenate(columns), np.array(ends)), shape=(len(prompts), COLUMNS))
+    texts = [asked(prompt) for prompt in prompts]
+    counts = [cues(text, prompt) for text, prompt in zip(texts, prompts, strict=True)]
+    shape = np.log1p(np.array(counts, dtype=np.float32).reshape(len(texts), len(NAMES)))
+    spaced = [f" {' '.join(text.lower().split())} " for text in texts]
+    ends, columns, values = blocks([utf8(text, _PUNCTUATION) for text in texts], spaced, _WORDS)
+    grams = csr_matrix((values, columns, ends), shape=(len(texts), COLUMNS - len(NAMES)))
+    return hstack([csr_matrix(shape), grams], format="csr")
 
 
 def asked(prompt: str) -> str:
@@ -113,7 +100,7 @@ def asked(prompt: str) -> str:
         ends = lines[:1] if _ABOUT.search(lines[0]) else [lines[0], lines[-1]]
         rest = [line for line in ends if not _PASSAGE.match(line)]
         text = "\n".join(questions or dict.fromkeys(rest)) or lines[-1]
-    task = _TASK.match(text)
+    task = _TASK.match(text) if ":" in text else None
     text = task.group(1) if task else text
     return _ends(text, HEAD)
 
@@ -125,20 +112,3 @@ def plain(prompt: str) -> str:
 
 def _ends(text: str, size: int) -> str:
     return text if len(text) <= size else f"{text[: size // 2]}\n{text[-size // 2 :]}"
-
-
-def _char_grams(text: str) -> np.ndarray:
-    codes = np.frombuffer(f" {' '.join(text.lower().split())} ".encode("utf-32-le", "replace"), dtype="<u4")
-    codes = codes.astype(np.uint64)
-    grams = []
-    hashes = codes
-    for n in _CHAR_NGRAMS:
-        hashes = hashes[:-1] * _BASE + codes[n - 1 :]
-        grams.append(hashes ^ (hashes >> np.uint64(29)))
-    return np.concatenate(grams) * _BASE
-
-
-def _block(grams: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Columns and values of one block: each n-gram present counts once, the block has a fixed length."""
-    columns = np.unique((grams >> np.uint64(64 - bits)).astype(np.uint32)).astype(np.int64)
-    return columns, np.full(len(columns), _LENGTH / max(1, len(columns)) ** 0.5, dtype=np.float32)

@@ -48,7 +48,7 @@ def ngram_hashes(data: np.ndarray, table: np.ndarray, n: int) -> np.ndarray:
         return ngram_hashes_numpy(data, table, n)
     buffers = _scratch(len(data) // 2 + 2)
     grams: np.ndarray = buffers[1]
-    return grams[: _ngrams(data, table, n, buffers[0], grams)].copy()
+    return grams[: fill_ngrams(data, table, n, buffers[0], grams)].copy()
 
 
 def _scratch(size: int) -> np.ndarray:
@@ -83,7 +83,7 @@ def _mixed(value: np.uint64) -> np.uint64:
 
 
 @compiled
-def _ngrams(data: np.ndarray, table: np.ndarray, n: int, token_hashes: np.ndarray, grams: np.ndarray) -> int:
+def fill_ngrams(data: np.ndarray, table: np.ndarray, n: int, token_hashes: np.ndarray, grams: np.ndarray) -> int:
     """Fills the two buffers and returns the number of n-grams."""
     size = len(data)
     tokens = 0
