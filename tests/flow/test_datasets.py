@@ -20,7 +20,7 @@ from trace_flywheel.flow.funnel import Funnel
 from trace_flywheel.flow.names import KINDS, SUFFIX
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import find_version, lines, provenance
-from trace_flywheel.lake.store import LakeError
+from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.redaction.redact import redactor
 

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pytest
 
 from trace_flywheel.flow import gathered
+from trace_flywheel.flow.erasable import find_trace
 from trace_flywheel.flow.frame import agreeing, load_index
 from trace_flywheel.flow.gathered import index_rows
 from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.ingest_tasks import INDEX
-from trace_flywheel.flow.purge import find_trace, purge
+from trace_flywheel.flow.purge import purge
 from trace_flywheel.flow.watch import watch
 from trace_flywheel.lake.index import GATHERED
 from trace_flywheel.lake.store import Lake

@@ -11,6 +11,7 @@ import pytest
 from tests.flow.conftest import Flow, group, trace
 from trace_flywheel.flow import ingest_tasks
 from trace_flywheel.lake.parts import read_rollouts
+from trace_flywheel.lake.quarantine import quarantines
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.records.rollout import Rollout
@@ -82,12 +83,12 @@ def test_a_folder_that_gives_nothing_is_quarantined_and_the_others_go_on(flow: M
     (one.root / "runs/bad/results.json").write_text('[{"trace_id": "t", "messages": "none"}]')
     results = {r.run_id: r.status for r in one.ingest()}
     assert results == {"data/runs/bad": "quarantined", "data/runs/good": "made"}
-    (entry,) = one.lake.quarantines()
+    (entry,) = quarantines(one.lake)
     assert entry.run_id == "data/runs/bad"
     assert "results.json" in entry.reason
     (one.root / "runs/bad/results.json").write_text(json.dumps(group("b", (1.0,), 2)))
     one.ingest()
-    assert one.lake.quarantines() == ()
+    assert quarantines(one.lake) == ()
 
 
 def test_a_folder_that_keeps_failing_is_left_alone_until_it_changes(

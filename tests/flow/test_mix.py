@@ -15,7 +15,7 @@ from trace_flywheel.flow.datasets import balanced_mix, sft_dataset
 from trace_flywheel.flow.mix import Chosen, loss, mixed_fates
 from trace_flywheel.flow.standing import refusals
 from trace_flywheel.lake.dataset import find_version, lines, provenance
-from trace_flywheel.lake.store import LakeError
+from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.redaction.redact import redactor

@@ -4,7 +4,7 @@ import pytest
 
 from trace_flywheel.flow.publish import Published
 from trace_flywheel.flow.redaction_facts import redaction_facts
-from trace_flywheel.lake.store import Counts, LakeError, Sidecar
+from trace_flywheel.lake.sidecar import Counts, LakeError, Sidecar
 from trace_flywheel.settings import Settings, load_settings
 
 

@@ -8,11 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trace_flywheel.lake import dataset
+from trace_flywheel.lake import dataset, draft
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.dataset import Version, find_version, versions
+from trace_flywheel.lake.draft import PROVENANCE_SCHEMA, drafting
 from trace_flywheel.lake.ledger import fates_table, ledger_of
-from trace_flywheel.lake.store import LakeError
+from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.rows import Provenance
 from trace_flywheel.settings import Settings
 
@@ -34,14 +35,14 @@ def fate(trace: str, row: str | None = None, stage: str = "quality", reason: str
 
 def publish(home: Path, rows: list[str], lost: tuple[str, ...] = (), keep: int = 10, seed: int = 42) -> Version:
     settings = Settings(seed=seed).hashed()
-    with dataset.draft(home, "sft_dataset", ("messages", "prime-sft")) as draft:
+    with drafting(home, "sft_dataset", ("messages", "prime-sft")) as making:
         for row in rows:
             line = json.dumps({"row_id": row}).encode()
-            draft.add(
+            making.add(
                 Provenance(row, "sft", f"task-{row}", "r", (f"t-{row}",)), {"messages": [line], "prime-sft": [line]}
             )
         fates = fates_table([fate(f"t-{r}", r) for r in rows] + [fate(t) for t in lost])
-        return draft.publish(fates, settings, MANIFEST, card, keep)
+        return making.publish(fates, settings, MANIFEST, card, keep)
 
 
 def test_a_version_is_a_folder_with_everything_about_it(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_a_publication_killed_at_any_step_leaves_the_version_before(
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(dataset, step, killed)
+    monkeypatch.setattr(draft, step, killed)
     with pytest.raises(KeyboardInterrupt):
         publish(tmp_path, ["b"])
     assert find_version(tmp_path, "sft_dataset").version == first.version
@@ -109,10 +110,10 @@ def test_a_publication_killed_at_any_step_leaves_the_version_before(
 
 
 def test_fates_that_do_not_account_for_the_rows_stop_the_publication(tmp_path: Path) -> None:
-    with dataset.draft(tmp_path, "sft_dataset", ()) as draft:
-        draft.add(Provenance("a", "sft", "k", "r", ("t",)), {"messages": [b"{}"]})
+    with drafting(tmp_path, "sft_dataset", ()) as making:
+        making.add(Provenance("a", "sft", "k", "r", ("t",)), {"messages": [b"{}"]})
         with pytest.raises(AssertionError, match="fates keep 0 rows, 1 were written"):
-            draft.publish(fates_table([fate("t")]), {}, MANIFEST, card, 10)
+            making.publish(fates_table([fate("t")]), {}, MANIFEST, card, 10)
     assert not (tmp_path / "datasets/sft_dataset/latest").exists()
 
 
@@ -123,7 +124,7 @@ def test_a_fate_without_a_reason_is_a_bug(tmp_path: Path) -> None:
 
 
 def test_shards_are_cut_by_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset, "SHARD_ROWS", 2)
+    monkeypatch.setattr(draft, "SHARD_ROWS", 2)
     version = publish(tmp_path, ["a", "b", "c"])
     assert [(f["path"], f["rows"]) for f in version.manifest["files"]] == [
         ("data-00000.jsonl", 2),
@@ -137,7 +138,7 @@ def test_an_empty_set_is_published_with_its_fates(tmp_path: Path) -> None:
     version = publish(tmp_path, [], lost=("t",))
     assert list(dataset.lines(version)) == []
     assert pq.read_table(version.path / "fates.parquet").num_rows == 1
-    assert pq.read_table(version.path / "provenance.parquet").schema == dataset.PROVENANCE_SCHEMA
+    assert pq.read_table(version.path / "provenance.parquet").schema == PROVENANCE_SCHEMA
 
 
 def test_the_card_loads_with_datasets_and_says_what_is_required(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from trace_flywheel.lake.files import settle
 from trace_flywheel.lake.lock import writing
-from trace_flywheel.lake.store import LakeError
+from trace_flywheel.lake.sidecar import LakeError
 
 HOLD = """
 import sys

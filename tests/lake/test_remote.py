@@ -25,7 +25,10 @@ from trace_flywheel.flow.home import lake_of, remote_of, shared
 from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.names import every
 from trace_flywheel.flow.watch import watch
-from trace_flywheel.lake.remote import Remote, RemoteError, folder_of, pointers
+from trace_flywheel.lake.objects import Objects, RemoteError
+from trace_flywheel.lake.pointers import folder_of, pointers
+from trace_flywheel.lake.quarantine import quarantine, quarantines, release
+from trace_flywheel.lake.remote import Remote
 from trace_flywheel.lake.withdrawn import in_force, note
 from trace_flywheel.records.grading import Withdrawal
 from trace_flywheel.settings import Settings, SettingsError, load_settings
@@ -121,7 +124,7 @@ def datasets(settings: Settings) -> dict[str, bytes]:
 
 
 def stored(url: str, settings: Settings) -> dict[str, str]:
-    return Remote(url, settings.home)._listed("")
+    return Objects(url).listed("")
 
 
 def run_flow(settings: Settings) -> int:
@@ -241,14 +244,14 @@ def test_what_one_home_removes_goes_everywhere(url: str, home: Callable[..., Set
     first, second = home("first", url), home("second", url)
     with shared(first):
         partition(first, "one")
-        lake_of(first).quarantine("jobs/b", "broken", "f")
+        quarantine(lake_of(first), "jobs/b", "broken", "f")
     with shared(second):
-        assert [q.run_id for q in lake_of(second).quarantines()] == ["jobs/b"]
+        assert [q.run_id for q in quarantines(lake_of(second))] == ["jobs/b"]
     with shared(first):
-        lake_of(first).release("jobs/b")
+        release(lake_of(first), "jobs/b")
         shutil.rmtree(lake_of(first).folder("rollout_index", "jobs/a"))
     with shared(second):
-        assert lake_of(second).quarantines() == ()
+        assert quarantines(lake_of(second)) == ()
         assert lake_of(second).sidecars("rollout_index") == ()
     assert [name for name in stored(url, first) if "jobs" in name] == []
 

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from trace_flywheel.lake import store
 from trace_flywheel.lake.parts import Part, RolloutParts, read_rollouts
-from trace_flywheel.lake.store import FORMAT, Lake, LakeError, Sidecar, encode_run
+from trace_flywheel.lake.quarantine import quarantine, quarantines, release
+from trace_flywheel.lake.sidecar import FORMAT, LONG_NAME, LakeError, Sidecar, encode_run, file_mode
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout, Source
@@ -23,7 +25,7 @@ def rollout(trace: str, text: str = "hello") -> Rollout:
 
 def write(lake: Lake, asset: str, *rollouts: Rollout, drops: tuple[Drop, ...] = ()) -> Sidecar:
     with lake.generation(asset, "r/run") as folder:
-        parts = RolloutParts(folder, "part", store.file_mode(asset))
+        parts = RolloutParts(folder, "part", file_mode(asset))
         for item in rollouts:
             parts.add(item)
         return lake.commit(
@@ -134,7 +136,7 @@ def test_a_run_id_is_one_safe_reversible_name(run_id: str) -> None:
     assert "/" not in name
     assert not name.startswith(".")
     assert len(name.encode()) <= 255
-    if "~" not in name or len(name) < store.LONG_NAME:
+    if "~" not in name or len(name) < LONG_NAME:
         assert urllib.parse.unquote(name) == run_id
 
 
@@ -146,12 +148,12 @@ def test_long_run_ids_stay_apart() -> None:
 
 def test_quarantine_counts_tries_of_one_state_of_a_folder(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
-    assert lake.quarantine("r/run", "nothing read", "fp1").attempts == 1
-    assert lake.quarantine("r/run", "nothing read", "fp1").attempts == 2
-    assert lake.quarantine("r/run", "nothing read", "fp2").attempts == 1
-    assert [q.run_id for q in lake.quarantines()] == ["r/run"]
-    lake.release("r/run")
-    assert lake.quarantines() == ()
+    assert quarantine(lake, "r/run", "nothing read", "fp1").attempts == 1
+    assert quarantine(lake, "r/run", "nothing read", "fp1").attempts == 2
+    assert quarantine(lake, "r/run", "nothing read", "fp2").attempts == 1
+    assert [q.run_id for q in quarantines(lake)] == ["r/run"]
+    release(lake, "r/run")
+    assert quarantines(lake) == ()
 
 
 def test_parts_are_cut_by_the_rows_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from trace_flywheel.lake.quarantine import quarantines
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration.definitions import build
 from trace_flywheel.orchestration.headless import Pinned
@@ -78,7 +79,7 @@ def test_a_range_of_partitions_is_one_run(ingested: dg.ExecuteInProcessResult) -
 
 
 def test_a_bad_folder_is_quarantined_and_the_range_goes_on(world: World, ingested: dg.ExecuteInProcessResult) -> None:
-    assert [q.run_id for q in world.lake.quarantines()] == ["evals/runs/z-broken"]
+    assert [q.run_id for q in quarantines(world.lake)] == ["evals/runs/z-broken"]
     checks = {c.check_name: c for c in ingested.get_asset_check_evaluations()}
     assert not checks["nothing_quarantined"].passed
     assert checks["nothing_quarantined"].severity == dg.AssetCheckSeverity.WARN

@@ -14,6 +14,7 @@ from dagster._core.events import EngineEventData
 
 from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.watch import watch
+from trace_flywheel.lake.quarantine import quarantines
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration.jobs import STAGE
 from trace_flywheel.orchestration.sensors import ATTEMPTS, RANGE_END, RANGE_START, ingest_tick, refresh_tick, stretches
@@ -121,10 +122,10 @@ def test_a_lost_run_is_asked_for_again_and_given_up_in_the_end(tick, settings: S
     given_up = tick()
     assert "1 lost 3 times (evals/runs/a): `flywheel refresh` reads them" in str(given_up.skip_message)
     tick()
-    (named,) = Lake(settings.home).quarantines()
+    (named,) = quarantines(Lake(settings.home))
     assert (named.run_id, named.attempts) == ("evals/runs/a", 1), "the check and doctor name it; a refresh may read it"
     read_all(settings)
-    assert Lake(settings.home).quarantines() == ()
+    assert quarantines(Lake(settings.home)) == ()
     write_run(settings, "a", "A changed folder gets new tries.")
     assert keys(tick()) == ["evals/runs/a"]
 

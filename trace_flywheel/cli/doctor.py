@@ -129,10 +129,11 @@ def _home(settings: Any) -> Iterator[Finding]:
 
 
 def _lake(home: Path) -> Finding:
+    from trace_flywheel.lake.quarantine import quarantines
     from trace_flywheel.lake.store import Lake
 
     lake = Lake(home)
-    done, broken = len(lake.sidecars("rollout_index")), lake.quarantines()
+    done, broken = len(lake.sidecars("rollout_index")), quarantines(lake)
     if broken:
         first = f"{broken[0].run_id}: {broken[0].reason}"
         return Finding("off", "lake", f"{done} runs, {len(broken)} quarantined: {first}", "mend or remove the folder")

@@ -23,9 +23,9 @@ def purge(
 ) -> None:
     if (trace is None) == (value_from is None) or (run is not None and trace is None):
         raise typer.BadParameter("give --trace (with --run where it stands in several) or --value-from")
+    from trace_flywheel.flow.erasable import find_trace, find_value, value_of, versions_with
     from trace_flywheel.flow.home import lake_of, remote_of, shared
     from trace_flywheel.flow.policy import policy_of
-    from trace_flywheel.flow.purge import find_trace, find_value, value_of, versions_with
     from trace_flywheel.flow.purge import purge as erase
     from trace_flywheel.flow.watch import side_inputs_now
     from trace_flywheel.flow.withdraw import difference

@@ -52,6 +52,7 @@ def _refreshed(settings: Any) -> Outcome:
     from trace_flywheel.flow.standing import published, refusals
     from trace_flywheel.flow.watch import watch
     from trace_flywheel.lake.lock import writing
+    from trace_flywheel.lake.quarantine import quarantines
 
     lake = lake_of(settings)
     before = watch(settings, lake)
@@ -64,8 +65,8 @@ def _refreshed(settings: Any) -> Outcome:
     if before.todo or freshness(lake, settings, before.inputs)[1]:
         with writing(settings.home):
             before = _brought_up_to_date(settings, lake)
-    quarantines = lake.quarantines()
-    broken = {q.run_id for q in quarantines}
+    quarantined = quarantines(lake)
+    broken = {q.run_id for q in quarantined}
     found = {run.run_id for run in before.found}
     unchanged = {run.run_id for run in before.unchanged} - broken
     ingested = {run.run_id for run in before.todo} - broken
@@ -86,7 +87,7 @@ def _refreshed(settings: Any) -> Outcome:
     warnings = [f"warning: {name}: {warning}" for warning, name in sorted(told.items())]
     warnings += [f"warning: {told}" for told in rescanned(settings)]
     warnings += [f"warning: {run_id}: its folder is gone; what was read from it stays" for run_id in before.gone]
-    problems = [*(f"{q.run_id}: {q.reason}" for q in quarantines), *map(_line, before.problems)]
+    problems = [*(f"{q.run_id}: {q.reason}" for q in quarantined), *map(_line, before.problems)]
     return Outcome({**document, "problems": problems, "warnings": warnings}, (*warnings, *problems))
 
 

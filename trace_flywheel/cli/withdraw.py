@@ -32,7 +32,7 @@ def withdraw(
     from trace_flywheel.flow.watch import side_inputs_now
     from trace_flywheel.flow.withdraw import difference, excised
     from trace_flywheel.lake.lock import writing
-    from trace_flywheel.lake.store import LakeError
+    from trace_flywheel.lake.sidecar import LakeError
     from trace_flywheel.lake.withdrawn import in_force, note
     from trace_flywheel.records.grading import Withdrawal
     from trace_flywheel.redaction.redact import redactor

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from trace_flywheel.curation.sketch import Spans
 from trace_flywheel.flow.workers import worker_count
-from trace_flywheel.lake.store import Lake, LakeError, Sidecar
+from trace_flywheel.lake.sidecar import LakeError, Sidecar
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.index import PERMUTATIONS
 
 

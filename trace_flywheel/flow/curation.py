@@ -20,7 +20,8 @@ from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import layouts_for
 from trace_flywheel.flow.standing import standing
 from trace_flywheel.lake.purged import erased_rows
-from trace_flywheel.lake.store import Lake, Sidecar
+from trace_flywheel.lake.sidecar import Sidecar
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.lake.withdrawn import in_force
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.grading import Withdrawal

@@ -15,7 +15,8 @@ from trace_flywheel.flow.frame import Index
 from trace_flywheel.flow.funnel import Curated
 from trace_flywheel.flow.ingest_tasks import REDACTED
 from trace_flywheel.lake.parts import read_rollouts
-from trace_flywheel.lake.store import Lake, LakeError
+from trace_flywheel.lake.sidecar import LakeError
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, Provenance, RlRow, RowKind, SftRow, row_id_of

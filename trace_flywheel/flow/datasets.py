@@ -27,9 +27,10 @@ from trace_flywheel.flow.standing import Made, published_as, refused_as, standin
 from trace_flywheel.flow.tables import depth_classifier
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
+from trace_flywheel.lake.draft import drafting
 from trace_flywheel.lake.files import replace_text
 from trace_flywheel.lake.ledger import fates_table, ledger_of
-from trace_flywheel.lake.store import LakeError
+from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings
@@ -90,7 +91,7 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         return refused_as(lake, name, lake.put(refusals_of(name), {}, digest, told))
     wanted = [p for p in dataset.provenance(version) if p.row_id in chosen.kept]
     layouts = layouts_for("sft", settings.layouts)
-    with dataset.draft(lake.home, name, [one.NAME for one in layouts]) as draft:
+    with drafting(lake.home, name, [one.NAME for one in layouts]) as draft:
         rows = _rows_named(curation, {(p.run_id, p.trace_ids[0]): p.row_id for p in wanted}, settings)
         weighted = _weighted(rows, chosen.weights)
         finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
@@ -173,7 +174,7 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
         lines = [orjson.dumps(row, option=orjson.OPT_SORT_KEYS).decode() for row in needs_grading(curated)]
         replace_text(lake.root / "needs_grading.jsonl", "".join(f"{line}\n" for line in lines))
     layouts = layouts_for(kind, settings.layouts)
-    with dataset.draft(lake.home, name, [one.NAME for one in layouts]) as draft:
+    with drafting(lake.home, name, [one.NAME for one in layouts]) as draft:
         finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
         done = write_rows(draft, rows_of(lake, curated, settings), finisher, settings)
         fates = fates_table(fates_of(curated, done.row_ids, done.late))

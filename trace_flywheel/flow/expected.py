@@ -14,7 +14,8 @@ from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
 from trace_flywheel.flow.inputs import SideInputs, read_options
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.lake.purged import purged_by_run
-from trace_flywheel.lake.store import FORMAT, Lake
+from trace_flywheel.lake.sidecar import FORMAT
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.index import INDEX_VERSION
 from trace_flywheel.settings import Settings

@@ -20,7 +20,8 @@ from trace_flywheel.flow.gathered import index_rows
 from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.lake.index import SCALARS
-from trace_flywheel.lake.store import Lake, LakeError, Sidecar
+from trace_flywheel.lake.sidecar import LakeError, Sidecar
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Drop
 

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trace_flywheel.lake.index import GATHERED, INDEX_SCHEMA, SCALARS
-from trace_flywheel.lake.store import Lake, LakeError, Sidecar
+from trace_flywheel.lake.sidecar import LakeError, Sidecar
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.canonical import content_id
 
 ROWS, RUNS = "rows", "runs"

@@ -40,7 +40,9 @@ from trace_flywheel.flow.redaction_report import write_findings
 from trace_flywheel.flow.steps import Job, Step, StepResult
 from trace_flywheel.flow.workers import Crash, run_alone, worker_count
 from trace_flywheel.lake.parts import Part
-from trace_flywheel.lake.store import Lake, LakeError, Sidecar
+from trace_flywheel.lake.quarantine import quarantined, release
+from trace_flywheel.lake.sidecar import LakeError, Sidecar
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.redaction.redact import redactor
@@ -75,11 +77,11 @@ def pending(
         if expected.all_fresh(run.run_id, fingerprint):
             unchanged.append(run)
             continue
-        quarantine = lake.quarantined(run.run_id)
+        known = quarantined(lake, run.run_id)
         if (
-            quarantine is not None
-            and quarantine.source_fingerprint == fingerprint
-            and quarantine.attempts >= settings.ingest.quarantine_after
+            known is not None
+            and known.source_fingerprint == fingerprint
+            and known.attempts >= settings.ingest.quarantine_after
         ):
             given_up.append(run)
         else:
@@ -234,7 +236,7 @@ def rollout_index(
         result = _mirror(INDEX, job, lake, expected, _carried(job, lake), {})
         assert result.sidecar is not None
         if result.sidecar.counts.kept:
-            lake.release(job.run.run_id)
+            release(lake, job.run.run_id)
             return result
         first = next(iter(lake.drops(result.sidecar)), None)
         said = f"{first.stage}/{first.reason} in {first.path or 'the folder'}" if first else "it holds no rollout"

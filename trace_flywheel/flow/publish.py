@@ -15,7 +15,8 @@ from trace_flywheel.curation.masking import has_placeholder
 from trace_flywheel.curation.splits import split_of
 from trace_flywheel.flow.dataset_rows import Row
 from trace_flywheel.flow.row_facts import RowFacts
-from trace_flywheel.lake.dataset import CANONICAL, Draft
+from trace_flywheel.lake.dataset import CANONICAL
+from trace_flywheel.lake.draft import Draft
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, Provenance, SftRow

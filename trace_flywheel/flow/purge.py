@@ -5,17 +5,14 @@ was erased is a drop `read/purged` without a name. Versions that held a row of i
 loses its name, and the datasets are published again from what is left. The source folder is its owner's: it is not
 touched, and what was erased is not read back from it.
 
-Versions are older than the lake: one may hold a rollout, or what a rollout once said, that the lake holds no more. So
-what is to go is sought in them too. An erasure that was killed is ended by the next: its tombstones stand first, its
-versions go before its partitions, and what a tombstone names and is still there goes with whatever is erased next.
+An erasure that was killed is ended by the next: its tombstones stand first, its versions go before its partitions, and
+what a tombstone names and is still there goes with whatever is erased next.
 """
 
-import mmap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,26 +21,25 @@ import pyarrow.parquet as pq
 from trace_flywheel.flow import datasets, gathered, tables
 from trace_flywheel.flow.corpus_index import erase
 from trace_flywheel.flow.curation import Curation
+from trace_flywheel.flow.erasable import Address, published, runs_of
 from trace_flywheel.flow.expected import BEFORE, STEPS, Expected
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.names import every, name_of
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake import dataset
-from trace_flywheel.lake.files import is_temporary
+from trace_flywheel.lake.files import sweep
 from trace_flywheel.lake.parts import Part, TableFile
-from trace_flywheel.lake.purged import Tombstone, address_of, bury, erased_rows, purged_by_run
+from trace_flywheel.lake.purged import Tombstone, address_of, bury, erased_rows
 from trace_flywheel.lake.segments import DamagedError, building, shelves
-from trace_flywheel.lake.store import Lake, Sidecar, file_mode, sweep
+from trace_flywheel.lake.sidecar import Sidecar, file_mode
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.canonical import sha256_hex
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
-from trace_flywheel.records.rows import Provenance
 from trace_flywheel.settings import DATASET_CORPUS, Settings
 
 BATCH_ROWS = 1_000
-Address = tuple[str, str]
-"""Run id and trace id."""
 
 
 class Purged(msgspec.Struct, frozen=True):
@@ -55,38 +51,6 @@ class Purged(msgspec.Struct, frozen=True):
     made: tuple[Made, ...]
     indexed: int = 0
     """Rows that the indexes of corpora forgot."""
-
-
-def find_trace(lake: Lake, trace_id: str, run_id: str | None = None) -> tuple[Address, ...]:
-    """Addresses of a trace, in all runs or in one (by its id or the last component of it), in the lake or in a version
-    of a dataset; and what erasures that were killed have left."""
-    found = set(_found(lake, lambda table: pc.equal(table["trace_id"], trace_id), run_id))
-    for version in _versions(lake):
-        found |= {at for at in _named(version) if at[1] == trace_id and _is_run(at[0], run_id)}
-    return tuple(sorted(found | _unfinished(lake)))
-
-
-def find_value(lake: Lake, value: str) -> tuple[Address, ...]:
-    """Addresses of the rollouts in the lake whose text holds a value, as it is or as JSON spells it; and what erasures
-    that were killed have left."""
-    spellings = _spellings(value)
-
-    def holds(table: pa.Table) -> pa.ChunkedArray:
-        mask = np.zeros(table.num_rows, dtype=bool)
-        for name in table.column_names:
-            if pa.types.is_string(table[name].type) or pa.types.is_large_string(table[name].type):
-                for spelling in spellings:
-                    hits = pc.fill_null(pc.match_substring(table[name], spelling), False)
-                    mask |= hits.to_numpy(zero_copy_only=False) if isinstance(hits, pa.Array) else hits.to_numpy()
-        return pa.chunked_array([pa.array(mask)])
-
-    return tuple(sorted({*_found(lake, holds, None), *_unfinished(lake)}))
-
-
-def versions_with(lake: Lake, value: str) -> tuple[Path, ...]:
-    """Folders of the dataset versions that hold a value, also where no rollout of the lake holds it any more."""
-    spellings = [spelling.encode() for spelling in sorted(_spellings(value))]
-    return tuple(v.path for v in _versions(lake) if any(_holds(file, spellings) for file in v.path.rglob("*.*")))
 
 
 def purge(
@@ -129,63 +93,6 @@ def purge(
         datasets.make(curation, kind, recipe) for kind, recipe in every(settings) if name_of(kind, recipe) in there
     ]
     return Purged(len(addresses), removed, tuple(made), indexed)
-
-
-def _found(lake: Lake, mask: Callable[[pa.Table], pa.ChunkedArray], run_id: str | None) -> tuple[Address, ...]:
-    found: set[Address] = set()
-    for step in (GRADED, REDACTED):
-        for sidecar in lake.sidecars(step):
-            if not _is_run(sidecar.run_id, run_id):
-                continue
-            for part in sidecar.parts:
-                table = pq.read_table(lake.part_path(sidecar, part))
-                traces = table.filter(mask(table))["trace_id"].to_pylist()
-                found |= {(sidecar.run_id, trace) for trace in traces}
-    return tuple(sorted(found))
-
-
-def _unfinished(lake: Lake) -> set[Address]:
-    """Addresses with a tombstone that stand somewhere all the same: an erasure was killed."""
-    buried = purged_by_run(lake)
-    found = {at for version in _versions(lake) for at in _named(version)} if buried else set()
-    for run_id in buried:
-        for step in STEPS:
-            if (sidecar := lake.sidecar(step, run_id)) is not None:
-                for part in sidecar.parts:
-                    traces = pq.read_table(lake.part_path(sidecar, part), columns=["trace_id"])["trace_id"]
-                    found |= {(run_id, trace) for trace in traces.to_pylist()}
-    return {at for at in found if address_of(*at) in buried.get(at[0], ())}
-
-
-def _is_run(run_id: str, wanted: str | None) -> bool:
-    return wanted is None or wanted in (run_id, run_id.rsplit("/", 1)[-1])
-
-
-def _spellings(value: str) -> set[str]:
-    return {value, orjson.dumps(value)[1:-1].decode()}
-
-
-def _versions(lake: Lake) -> Iterator[dataset.Version]:
-    for folder in sorted(path.parent for path in (lake.home / "datasets").glob("*/*/manifest.json")):
-        if not is_temporary(folder):
-            yield dataset.read_version(folder)
-
-
-def _named(version: dataset.Version) -> Iterator[Address]:
-    """Addresses that a version knows: of its rows and of what it dropped."""
-    for row in dataset.provenance(version):
-        yield from zip(_runs(row), row.trace_ids, strict=False)
-    for fate in dataset.fates(version).select(["run_id", "trace_id"]).to_pylist():
-        if fate["trace_id"] is not None:
-            yield fate["run_id"], fate["trace_id"]
-
-
-def _holds(file: Path, spellings: Sequence[bytes]) -> bool:
-    """Whether a file of text holds one of them."""
-    if file.suffix == ".parquet" or not file.is_file() or not file.stat().st_size:
-        return False
-    with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        return any(text.find(spelling) >= 0 for spelling in spellings)
 
 
 def _sweep(lake: Lake) -> None:
@@ -274,9 +181,11 @@ def _remove_versions(lake: Lake, addresses: set[Address], doomed: set[Path]) -> 
     """Remove the doomed and every version with a row made from one of the addresses; in the others their fates lose
     their name."""
     removed = []
-    for version in list(_versions(lake)):
+    for version in list(published(lake)):
         rows = dataset.provenance(version)
-        if version.path in doomed or any(addresses & set(zip(_runs(row), row.trace_ids, strict=False)) for row in rows):
+        if version.path in doomed or any(
+            addresses & set(zip(runs_of(row), row.trace_ids, strict=False)) for row in rows
+        ):
             removed.append(f"{version.name}@{version.version}")
             dataset.remove(version.path)
         else:
@@ -299,21 +208,3 @@ def _forget(lake: Lake, versions: set[str]) -> int:
             except DamagedError:  # nothing of it may stay; it is made again without what was erased
                 shelf.remove()
     return lost
-
-
-def _runs(row: Provenance) -> Address:
-    return row.run_id, row.rejected_run_id or row.run_id
-
-
-def value_of(file: Path) -> str:
-    """The value that a file holds, without the line's end. It never stands on a command line or in a log."""
-    value = file.read_text("utf-8").strip("\r\n")
-    if len(value) < MIN_VALUE_CHARS:
-        raise FlywheelError(
-            f"{file}: holds {len(value)} characters; a value of fewer than {MIN_VALUE_CHARS} fits too much"
-        )
-    return value
-
-
-MIN_VALUE_CHARS = 6
-"""Shorter ones stand in every other text by chance."""

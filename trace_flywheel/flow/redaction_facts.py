@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trace_flywheel.flow.publish import Published
-from trace_flywheel.lake.store import LakeError, Sidecar
+from trace_flywheel.lake.sidecar import LakeError, Sidecar
 from trace_flywheel.settings import Settings
 
 

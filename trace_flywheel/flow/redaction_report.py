@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 
 from trace_flywheel.flow.ingest_tasks import REDACTED, Outcome
 from trace_flywheel.flow.policy import policy_of
-from trace_flywheel.lake.store import Lake, TableSidecar
+from trace_flywheel.lake.sidecar import TableSidecar
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.redaction.policy import Sighting
 from trace_flywheel.settings import Settings

@@ -8,7 +8,8 @@ import msgspec
 from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, every, name_of, refusals_of
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.ledger import Ledger
-from trace_flywheel.lake.store import Lake, TableSidecar
+from trace_flywheel.lake.sidecar import TableSidecar
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.settings import Settings
 
 

@@ -15,7 +15,9 @@ import msgspec
 
 from trace_flywheel.flow.ingest_tasks import Outcome
 from trace_flywheel.flow.workers import Crash, run_tasks
-from trace_flywheel.lake.store import Lake, Sidecar
+from trace_flywheel.lake.quarantine import quarantine
+from trace_flywheel.lake.sidecar import Sidecar
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.sources import discover
 from trace_flywheel.sources.reader import Run
@@ -117,5 +119,5 @@ class Step(Generic[Task, Shared]):
     def quarantined(self, run: Run, fingerprint: str, reason: str) -> StepResult:
         """Note the run's failure; what was made of it before stays."""
         reason = self.mask(reason)
-        self.lake.quarantine(run.run_id, reason, fingerprint)
+        quarantine(self.lake, run.run_id, reason, fingerprint)
         return StepResult(self.asset, run.run_id, "quarantined", self.lake.sidecar(self.asset, run.run_id), reason)

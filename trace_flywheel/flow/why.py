@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from trace_flywheel.flow.ingest_tasks import GRADED
 from trace_flywheel.lake import dataset
+from trace_flywheel.lake.quarantine import quarantines
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
 
@@ -33,5 +34,5 @@ def _what_there_is(lake: Lake) -> str:
     if not dataset.names(lake.home):
         return f"{lake.home} holds no dataset yet: run `flywheel refresh`"
     runs = len(lake.sidecars(GRADED))
-    away = "".join(f"; {q.run_id} is quarantined: {q.reason}" for q in lake.quarantines()[:3])
+    away = "".join(f"; {q.run_id} is quarantined: {q.reason}" for q in quarantines(lake)[:3])
     return f"{runs} runs were read (`flywheel sources DIR` lists what a folder holds){away}"

@@ -19,8 +19,10 @@ from trace_flywheel.flow.publish import Finisher, layouts_for, write_rows
 from trace_flywheel.flow.standing import Made, published_as, standing
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
+from trace_flywheel.lake.draft import drafting
 from trace_flywheel.lake.ledger import fates_table
-from trace_flywheel.lake.store import Lake, LakeError
+from trace_flywheel.lake.sidecar import LakeError
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.canonical import canonical_json
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.grading import Withdrawal
@@ -83,7 +85,7 @@ def excised(lake: Lake, settings: Settings, inputs: SideInputs, entry: Withdrawa
         as_then = settings.model_copy(
             update={"splits": Splits.model_validate(then.get("splits", {})), "seed": then["seed"]}
         )
-        with dataset.draft(lake.home, made.name, [one.NAME for one in layouts]) as draft:
+        with drafting(lake.home, made.name, [one.NAME for one in layouts]) as draft:
             rows = ((((0,), row)) for row in rows_of_version(version) if not _uses(row.provenance, entry))
             done = write_rows(draft, rows, Finisher(layouts, redactor(policy_of(settings)), curation.holdout), as_then)
             written = {row_id for ids in done.row_ids.values() for row_id in ids}

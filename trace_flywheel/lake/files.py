@@ -7,6 +7,7 @@ moves it to its final name. A process killed at any point leaves the old name wh
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 OPEN_FILE, OPEN_FOLDER = 0o644, 0o755
 TEMPORARY = ".tmp-"
 """Names that start so are unfinished work: readers skip them, the next writer of the same place removes them."""
+STALE_SECONDS = 86_400
+"""Age after which a temporary folder is nobody's work any more."""
 
 
 def sync_folder(folder: Path) -> None:
@@ -96,3 +99,12 @@ def settle(folder: Path, final: Path) -> bool:
 
 def is_temporary(path: Path) -> bool:
     return path.name.startswith(TEMPORARY)
+
+
+def sweep(base: Path, seconds: float = STALE_SECONDS) -> None:
+    """Remove the folders that killed writers left behind, a day later: another writer may be at work now."""
+    if not base.is_dir():
+        return
+    for path in base.iterdir():
+        if is_temporary(path) and path.is_dir() and time.time() - path.stat().st_mtime >= seconds:
+            shutil.rmtree(path, ignore_errors=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trace_flywheel.lake.store import LakeError
+from trace_flywheel.lake.sidecar import LakeError
 
 _held: set[Path] = set()
 """Homes that this process holds: a step inside a pass writes under the pass's lock."""

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import msgspec
 
 from trace_flywheel.lake.files import replace_text
-from trace_flywheel.lake.store import Lake, LakeError
+from trace_flywheel.lake.sidecar import LakeError
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.canonical import content_id
 
 FILE = "purged.jsonl"

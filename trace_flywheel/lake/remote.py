@@ -11,13 +11,12 @@ pointers as they were seen. Text of run partitions is fetched when it is read, e
 
 import fcntl
 import hashlib
-import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -26,33 +25,26 @@ from trace_flywheel.lake.files import (
     OPEN_FOLDER,
     PRIVATE_FILE,
     PRIVATE_FOLDER,
+    TEMPORARY,
     make_folder,
     new_file,
     replace_text,
     settle,
     workplace,
 )
-from trace_flywheel.lake.files import TEMPORARY as UNFINISHED
-from trace_flywheel.lake.index import GATHERED
-from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.lake.objects import Objects, RemoteError
+from trace_flywheel.lake.pointers import GOLDENS, RAW, folder_of, is_text, mode_of, ordered, pointers
 
 Value = TypeVar("Value")
 
 STATE = "remote.json"
 POINTERS = "pointers/"
-RAW, TEXTS = "graded_traces", frozenset({"graded_traces", "redacted_rollouts"})
-"""Assets whose partitions are fetched when they are read."""
-GOLDENS = "lake/goldens.json"
 LOGS = frozenset({"lake/withdrawn.jsonl", "lake/purged.jsonl", GOLDENS})
 """What grows by what people do: two homes that both changed one are never merged in silence."""
 TRANSFERS = 16
 """Requests under way at once: a small object takes a round trip, not bandwidth."""
 TRIES = 3
 """Looks at a pointer whose folder another writer replaced meanwhile."""
-
-
-class RemoteError(FlywheelError):
-    """An object store that cannot be used, or whose state is not what this home builds on."""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -70,26 +62,11 @@ class _State(msgspec.Struct):
     """Dataset versions that stand both here and there."""
 
 
-class _Place(msgspec.Struct, frozen=True):
-    generation: str
-
-
 class Remote:
-    """The object store at `url` (`s3://bucket/prefix`) and the home that mirrors it. Credentials come from `AWS_…`."""
+    """The object store at `url` (`s3://bucket/prefix`) and the home that mirrors it."""
 
     def __init__(self, url: str, home: Path) -> None:
-        self.url, self._home = url, home
-        try:
-            import obstore
-            from obstore.store import from_url
-        except ImportError:
-            raise RemoteError(f"{url}: object stores need the extra: pip install 'trace-flywheel[s3]'") from None
-        plain = any(os.environ.get(name, "").startswith("http://") for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"))
-        self._api: Any = obstore
-        try:
-            self._store: Any = from_url(url, client_options={"allow_http": plain})
-        except Exception as error:
-            raise RemoteError(f"{url}: cannot be used ({error})") from None
+        self.url, self._home, self._objects = url, home, Objects(url)
 
     # from the store
 
@@ -99,7 +76,7 @@ class Remote:
             return self._pull()
 
     def _pull(self) -> int:
-        state, there = self._state(), self._listed(POINTERS)
+        state, there = self._state(), self._objects.listed(POINTERS)
         # One that is away here was lost with its home's files, not removed: what is removed goes from the store too.
         changed = [
             path
@@ -120,7 +97,7 @@ class Remote:
 
     def fetch_versions(self) -> None:
         """Bring every dataset version here, not the newest ones alone."""
-        named = {"/".join(["datasets", *name.split("/")[:2]]) for name in self._listed("datasets/")}
+        named = {"/".join(["datasets", *name.split("/")[:2]]) for name in self._objects.listed("datasets/")}
         self._parallel(self.fetch, sorted(named))
 
     def fetch(self, folder: str) -> bool:
@@ -128,7 +105,7 @@ class Remote:
         final = self._home / folder
         if final.is_dir():
             return True
-        names = [name for name in self._listed(f"{folder}/") if name]
+        names = [name for name in self._objects.listed(f"{folder}/") if name]
         if not names:
             return False
         private = PurePosixPath(folder).parts[1] == RAW
@@ -136,21 +113,20 @@ class Remote:
             for name in names:
                 (place / name).parent.mkdir(parents=True, exist_ok=True)
                 with new_file(place / name, PRIVATE_FILE if private else OPEN_FILE) as file:
-                    for block in self._asked(self._api.get, f"{folder}/{name}").stream():
-                        file.write(bytes(block))
+                    for block in self._objects.blocks(f"{folder}/{name}"):
+                        file.write(block)
             settle(place, final)
         return True
 
     def _adopt(self, path: str) -> Seen:
         """Take a pointer over, its folder first."""
         for _ in range(TRIES):
-            answer = self._asked(self._api.get, POINTERS + path)
-            text, tag = bytes(answer.bytes()), answer.meta["e_tag"]
+            text, tag = self._objects.read(POINTERS + path)
             folder = folder_of(path, text)
             if path.startswith(f"lake/{RAW}/"):
                 make_folder(self._home / "lake" / RAW, PRIVATE_FOLDER)
             if folder is None or is_text(folder) or self.fetch(folder):
-                replace_text(self._home / path, text.decode(), _mode(path))
+                replace_text(self._home / path, text.decode(), mode_of(path))
                 if folder is not None and folder.startswith("lake/"):
                     self._only(folder)
                 return Seen(tag, _sha256(text), folder)
@@ -158,20 +134,20 @@ class Remote:
 
     def _join(self, path: str) -> Seen:
         """A log that changed here and there. Only golden files can be put together: each has a place of its own."""
-        answer = self._asked(self._api.get, POINTERS + path)
-        theirs, mine = bytes(answer.bytes()), (self._home / path).read_bytes()
+        theirs, tag = self._objects.read(POINTERS + path)
+        mine = (self._home / path).read_bytes()
         if path == GOLDENS:
             both = {**msgspec.json.decode(theirs), **msgspec.json.decode(mine)}
-            replace_text(self._home / path, msgspec.json.encode(both, order="sorted").decode() + "\n", _mode(path))
+            replace_text(self._home / path, msgspec.json.encode(both, order="sorted").decode() + "\n", mode_of(path))
         elif theirs != mine:
             raise RemoteError(f"{path}: changed here and in {self.url}; move the one of this home away and refresh")
-        return Seen(answer.meta["e_tag"], _sha256(theirs))
+        return Seen(tag, _sha256(theirs))
 
     def _only(self, folder: str) -> None:
         """Remove other generations beside the one in force."""
         final = self._home / folder
         for old in final.parent.iterdir():
-            if old.is_dir() and old.name != final.name and not old.name.startswith(UNFINISHED):
+            if old.is_dir() and old.name != final.name and not old.name.startswith(TEMPORARY):
                 shutil.rmtree(old)
 
     def _forget(self, path: str, seen: Seen) -> None:
@@ -192,21 +168,21 @@ class Remote:
             self._create(folder)
         changed = [path for path, text in here.items() if self._differs(path, text, state)]
         # What says that something must go comes first, what people read comes last.
-        for group in _ordered(changed):
+        for group in ordered(changed):
             done = self._parallel(lambda path: self._replace(path, here[path], state.pointers.get(path)), group)
             for path, seen in zip(group, done, strict=True):
                 before, state.pointers[path] = state.pointers.get(path), seen
                 if before is not None and before.folder not in (None, seen.folder) and path.startswith("lake/"):
-                    self._delete(f"{before.folder}/")
+                    self._objects.delete_below(f"{before.folder}/")
             self._remember(state)
         for path in sorted(state.pointers.keys() - here.keys()):
             gone = state.pointers.pop(path)
-            self._asked(self._api.delete, POINTERS + path)
+            self._objects.delete(POINTERS + path)
             if gone.folder is not None:
-                self._delete(f"{gone.folder}/")
+                self._objects.delete_below(f"{gone.folder}/")
         versions = self._versions_here()
         for folder in sorted(set(state.versions) - set(versions)):
-            self._delete(f"{folder}/")
+            self._objects.delete_below(f"{folder}/")
         state.versions = versions
         self._remember(state)
         return len(changed)
@@ -215,34 +191,18 @@ class Remote:
         folder = folder_of(path, text)
         if folder is not None:
             self._create(folder)
-        mode = "create" if before is None else {"e_tag": before.tag}
-        try:
-            tag = self._api.put(self._store, POINTERS + path, text, mode=mode, use_multipart=False)["e_tag"]
-        except Exception as error:
-            if type(error).__name__ not in ("AlreadyExistsError", "PreconditionError", "NotFoundError"):
-                raise RemoteError(f"{self.url}/{path}: cannot be written ({_first_line(error)})") from None
-            now = self._asked(self._api.get, POINTERS + path)
-            if bytes(now.bytes()) != text:
-                raise RemoteError(f"{path}: another writer changed it in {self.url}; refresh again") from None
-            tag = now.meta["e_tag"]
-        return Seen(str(tag), _sha256(text), folder)
+        tag = self._objects.replace(POINTERS + path, text, None if before is None else before.tag)
+        if tag is None:
+            now, tag = self._objects.read(POINTERS + path)
+            if now != text:
+                raise RemoteError(f"{path}: another writer changed it in {self.url}; refresh again")
+        return Seen(tag, _sha256(text), folder)
 
     def _create(self, folder: str) -> None:
         """Put the objects of a folder that do not stand there yet. Their names are their content."""
         top = self._home / folder
-        for path in sorted(p for p in top.rglob("*") if p.is_file() and not p.name.startswith(UNFINISHED)):
-            name = f"{folder}/{path.relative_to(top).as_posix()}"
-            try:
-                self._api.put(self._store, name, path, mode="create", use_multipart=False)
-            except self._api.exceptions.AlreadyExistsError:
-                continue
-            except Exception as error:
-                raise RemoteError(f"{self.url}/{name}: cannot be written ({_first_line(error)})") from None
-
-    def _delete(self, prefix: str) -> None:
-        names = [prefix + name for name in self._listed(prefix)]
-        for start in range(0, len(names), 1000):
-            self._asked(self._api.delete, names[start : start + 1000])
+        for path in sorted(p for p in top.rglob("*") if p.is_file() and not p.name.startswith(TEMPORARY)):
+            self._objects.create(f"{folder}/{path.relative_to(top).as_posix()}", path)
 
     # both
 
@@ -253,20 +213,6 @@ class Remote:
         with (self._home / "remote.lock").open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
-
-    def _listed(self, prefix: str) -> dict[str, str]:
-        """Tags by name below a prefix."""
-        try:
-            batches = self._api.list(self._store, prefix.rstrip("/"))
-            return {str(o["path"]).removeprefix(prefix): str(o["e_tag"]) for batch in batches for o in batch}
-        except Exception as error:
-            raise RemoteError(f"{self.url}: {_first_line(error)}") from None
-
-    def _asked(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return call(self._store, *arguments)
-        except Exception as error:
-            raise RemoteError(f"{self.url}: {_first_line(error)}") from None
 
     def _parallel(self, work: Callable[[str], Value], paths: list[str]) -> list[Value]:
         with ThreadPoolExecutor(TRANSFERS) as pool:
@@ -284,7 +230,7 @@ class Remote:
     def _versions_here(self) -> list[str]:
         found = (self._home / "datasets").glob("*/*/manifest.json")
         return sorted(
-            p.parent.relative_to(self._home).as_posix() for p in found if not p.parent.name.startswith(UNFINISHED)
+            p.parent.relative_to(self._home).as_posix() for p in found if not p.parent.name.startswith(TEMPORARY)
         )
 
     def _state(self) -> _State:
@@ -300,53 +246,5 @@ class Remote:
         replace_text(self._home / STATE, msgspec.json.encode(state, order="sorted").decode() + "\n")
 
 
-def pointers(home: Path) -> Iterator[tuple[str, bytes]]:
-    """(path below the home, bytes) of everything in lake and datasets that changes in place."""
-    lake = home / "lake"
-    for path in sorted(lake.iterdir()) if lake.is_dir() else ():
-        if path.name.startswith(UNFINISHED) or path.name == GATHERED:
-            continue
-        if path.is_file():
-            if path.name != "format" and path.suffix not in (".json", ".jsonl"):
-                continue
-            yield f"lake/{path.name}", path.read_bytes()
-        elif (path / "current").is_file():
-            yield f"lake/{path.name}/current", (path / "current").read_bytes()
-        else:
-            inside = path.glob("*.json") if path.name == "quarantine" else path.glob("*/sidecar.json")
-            for one in sorted(p for p in inside if not p.name.startswith(UNFINISHED)):
-                yield one.relative_to(home).as_posix(), one.read_bytes()
-    for path in sorted((home / "datasets").glob("*/latest")):
-        yield path.relative_to(home).as_posix(), path.read_bytes()
-
-
-def folder_of(path: str, text: bytes) -> str | None:
-    """The folder that a pointer names, below the home; None for a file that stands for itself."""
-    place = PurePosixPath(path)
-    if place.name == "sidecar.json":
-        return str(place.parent / msgspec.json.decode(text, type=_Place).generation)
-    return str(place.parent / text.decode().strip()) if place.name in ("current", "latest") else None
-
-
-def is_text(folder: str) -> bool:
-    return PurePosixPath(folder).parts[1] in TEXTS
-
-
-def _ordered(paths: Iterable[str]) -> Iterator[list[str]]:
-    ranks = ("lake/", "/sidecar.json", "/current", "/latest")
-    groups: list[list[str]] = [[] for _ in ranks]
-    for path in paths:
-        groups[next((n for n in (1, 2, 3) if path.endswith(ranks[n])), 0)].append(path)
-    yield from filter(None, groups)
-
-
-def _mode(path: str) -> int:
-    return PRIVATE_FILE if path.startswith(f"lake/{RAW}/") or path == GOLDENS else OPEN_FILE
-
-
 def _sha256(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -24,9 +24,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from trace_flywheel.lake.files import TEMPORARY, is_temporary, make_folder, new_file, replace_text, sync_folder
+from trace_flywheel.lake.files import (
+    STALE_SECONDS,
+    TEMPORARY,
+    is_temporary,
+    make_folder,
+    new_file,
+    replace_text,
+    sync_folder,
+)
 from trace_flywheel.lake.lock import locked
-from trace_flywheel.lake.store import STALE_SECONDS, LakeError
+from trace_flywheel.lake.sidecar import LakeError
 
 FORMAT = 1
 FOLDER = "corpora"

@@ -9,10 +9,7 @@ Generations are named by their content: the same input gives the same name and c
 """
 
 import os
-import re
 import shutil
-import time
-import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,64 +21,31 @@ import pyarrow.parquet as pq
 
 from trace_flywheel.lake.codec import drop_table, drops_of
 from trace_flywheel.lake.files import (
-    OPEN_FILE,
     OPEN_FOLDER,
-    PRIVATE_FILE,
     PRIVATE_FOLDER,
     is_temporary,
     make_folder,
     replace_text,
     settle,
+    sweep,
     workplace,
 )
 from trace_flywheel.lake.parts import Part, write_table
 from trace_flywheel.lake.remote import Remote
+from trace_flywheel.lake.sidecar import (
+    FORMAT,
+    RAW_ASSET,
+    Counts,
+    LakeError,
+    Sidecar,
+    TableSidecar,
+    count_drops,
+    encode_run,
+    file_mode,
+    pretty,
+)
 from trace_flywheel.records.canonical import content_id, sha256_hex
-from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop
-
-FORMAT = 1
-"""Version of everything below `lake/`; a lake of a newer version is refused, in words."""
-RAW_ASSET = "graded_traces"
-"""The only asset with raw text: files 0600 in folders 0700."""
-LONG_NAME = 180
-"""Longest folder name made from a run id; file systems take 255 bytes."""
-STALE_SECONDS = 86_400
-"""Age after which a temporary folder is nobody's work any more."""
-
-
-class LakeError(FlywheelError):
-    """A lake that cannot be used as it is: what, where, and what to do."""
-
-
-class Counts(msgspec.Struct, frozen=True):
-    """Rollouts that entered a step, left it, and were dropped by stage and reason. `entered == kept + dropped`."""
-
-    entered: int = 0
-    kept: int = 0
-    dropped: dict[str, dict[str, int]] = {}
-
-    @property
-    def n_dropped(self) -> int:
-        return sum(n for reasons in self.dropped.values() for n in reasons.values())
-
-
-class Sidecar(msgspec.Struct, frozen=True):
-    """The pointer of a run partition: which generation counts and what is known about it."""
-
-    format: int
-    asset: str
-    run_id: str
-    generation: str
-    content_digest: str
-    """Of the part files and drops: what the next step depends on."""
-    inputs_digest: str
-    """Of what this step depended on: source fingerprint or the content before, settings, rules, code."""
-    source_fingerprint: str
-    counts: Counts
-    parts: tuple[Part, ...] = ()
-    facts: dict[str, Any] = {}
-    """Small numbers for people (findings by rule, spellings, bytes)."""
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -91,44 +55,6 @@ class _Named(msgspec.Struct, frozen=True):
 
 
 _sidecar_decoder, _name_decoder = msgspec.json.Decoder(Sidecar), msgspec.json.Decoder(_Named)
-
-
-class TableSidecar(msgspec.Struct, frozen=True):
-    """What is known about one version of an unpartitioned asset."""
-
-    format: int
-    asset: str
-    digest: str
-    inputs_digest: str
-    counts: dict[str, Any] = {}
-
-
-class Quarantine(msgspec.Struct, frozen=True):
-    """A run folder that gave nothing: why, and how often it was tried in this state."""
-
-    run_id: str
-    reason: str
-    source_fingerprint: str
-    attempts: int = 1
-
-
-def encode_run(run_id: str) -> str:
-    """One safe folder name for a run id; `urllib.parse.unquote` gives it back, unless a hash ends a long one."""
-    name = urllib.parse.quote(run_id, safe=" +,=@")
-    if name.startswith("."):
-        name = "%2E" + name[1:]
-    if len(name) <= LONG_NAME:
-        return name
-    return f"{re.sub('%[0-9A-F]?$', '', name[:LONG_NAME])}~{sha256_hex(run_id.encode())[:16]}"
-
-
-def count_drops(drops: Sequence[Drop]) -> dict[str, dict[str, int]]:
-    """Drops by stage and reason, both sorted."""
-    counted: dict[str, dict[str, int]] = {}
-    for drop in sorted(drops, key=lambda d: (d.stage.value, d.reason)):
-        reasons = counted.setdefault(drop.stage.value, {})
-        reasons[drop.reason] = reasons.get(drop.reason, 0) + 1
-    return counted
 
 
 class Lake:
@@ -147,7 +73,7 @@ class Lake:
                     "use the version that wrote it, or another --home"
                 )
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         if not (self.root / "format").is_file():
             replace_text(self.root / "format", f"{FORMAT}\n")
 
@@ -203,7 +129,7 @@ class Lake:
     @contextmanager
     def generation(self, asset: str, run_id: str) -> Iterator[Path]:
         """A folder to write part files into; it becomes readable by `commit` and vanishes without it."""
-        self._prepare()
+        self.prepare()
         private = asset == RAW_ASSET
         if private:
             make_folder(self.root / asset, PRIVATE_FOLDER)
@@ -248,7 +174,7 @@ class Lake:
             tuple(parts),
             dict(facts or {}),
         )
-        replace_text(base / "sidecar.json", _pretty(sidecar), file_mode(asset))
+        replace_text(base / "sidecar.json", pretty(sidecar), file_mode(asset))
         for old in base.iterdir():
             if old.is_dir() and old.name != sidecar.generation and not is_temporary(old):
                 shutil.rmtree(old)
@@ -296,7 +222,7 @@ class Lake:
         write: Callable[[Path], None] | None = None,
     ) -> TableSidecar:
         """Replace an unpartitioned asset; only its newest version is kept. `write` adds files that are no tables."""
-        self._prepare()
+        self.prepare()
         base = self.root / asset
         sweep(base)
         with workplace(base) as folder:
@@ -307,7 +233,7 @@ class Lake:
             files = [(p.name, sha256_hex(p.read_bytes())) for p in sorted(folder.iterdir())]
             digest = content_id([FORMAT, asset, files, inputs_digest])[:16]
             sidecar = TableSidecar(FORMAT, asset, digest, inputs_digest, dict(counts))
-            replace_text(folder / "sidecar.json", _pretty(sidecar))
+            replace_text(folder / "sidecar.json", pretty(sidecar))
             settle(folder, base / digest)
         replace_text(base / "current", digest + "\n")
         for old in base.iterdir():
@@ -319,48 +245,3 @@ class Lake:
         """Remove an unpartitioned asset; its pointer goes first."""
         (self.root / asset / "current").unlink(missing_ok=True)
         shutil.rmtree(self.root / asset, ignore_errors=True)
-
-    # quarantine
-
-    def quarantined(self, run_id: str) -> Quarantine | None:
-        path = self._quarantine_path(run_id)
-        return msgspec.json.decode(path.read_bytes(), type=Quarantine) if path.is_file() else None
-
-    def quarantine(self, run_id: str, reason: str, source_fingerprint: str) -> Quarantine:
-        """Note that a run gave nothing; tries of the same state of the folder are counted."""
-        self._prepare()
-        before = self.quarantined(run_id)
-        same = before is not None and before.source_fingerprint == source_fingerprint
-        entry = Quarantine(run_id, reason, source_fingerprint, before.attempts + 1 if before and same else 1)
-        replace_text(self._quarantine_path(run_id), _pretty(entry))
-        return entry
-
-    def release(self, run_id: str) -> None:
-        """Forget a quarantine: the run was read."""
-        self._quarantine_path(run_id).unlink(missing_ok=True)
-
-    def quarantines(self) -> tuple[Quarantine, ...]:
-        """All quarantined runs, sorted by run id."""
-        paths = (self.root / "quarantine").glob("*.json")
-        entries = [msgspec.json.decode(p.read_bytes(), type=Quarantine) for p in paths if not is_temporary(p)]
-        return tuple(sorted(entries, key=lambda q: q.run_id))
-
-    def _quarantine_path(self, run_id: str) -> Path:
-        return self.root / "quarantine" / f"{encode_run(run_id)}.json"
-
-
-def file_mode(asset: str) -> int:
-    return PRIVATE_FILE if asset == RAW_ASSET else OPEN_FILE
-
-
-def _pretty(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=1).decode() + "\n"
-
-
-def sweep(base: Path, seconds: float = STALE_SECONDS) -> None:
-    """Remove the folders that killed writers left behind, a day later: another writer may be at work now."""
-    if not base.is_dir():
-        return
-    for path in base.iterdir():
-        if is_temporary(path) and path.is_dir() and time.time() - path.stat().st_mtime >= seconds:
-            shutil.rmtree(path, ignore_errors=True)

@@ -6,7 +6,8 @@ A line with `"undo": true` ends the latest withdrawal of the same thing. The his
 import msgspec
 
 from trace_flywheel.lake.files import replace_text
-from trace_flywheel.lake.store import Lake, LakeError
+from trace_flywheel.lake.sidecar import LakeError
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.grading import Withdrawal
 
 FILE = "withdrawn.jsonl"

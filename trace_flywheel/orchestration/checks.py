@@ -16,6 +16,7 @@ from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
 from trace_flywheel.flow.names import ADVANTAGES, refusals_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.lake.dataset import find_version
+from trace_flywheel.lake.quarantine import quarantines
 from trace_flywheel.orchestration.metadata import table
 from trace_flywheel.orchestration.once import holdouts
 from trace_flywheel.orchestration.resources import SettingsResource
@@ -43,7 +44,7 @@ def ledger_conserves(settings: SettingsResource) -> dg.AssetCheckResult:
 
 @dg.asset_check(asset=INDEX, description="Folders that gave nothing, with the reason. Mend or remove them.")
 def nothing_quarantined(settings: SettingsResource) -> dg.AssetCheckResult:
-    broken = lake_of(settings.load()).quarantines()
+    broken = quarantines(lake_of(settings.load()))
     rows = [(q.run_id, q.reason, q.attempts) for q in broken]
     return dg.AssetCheckResult(
         passed=not broken,

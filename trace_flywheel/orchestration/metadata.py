@@ -14,7 +14,8 @@ from trace_flywheel.flow.standing import Made
 from trace_flywheel.flow.steps import StepResult
 from trace_flywheel.lake.dataset import Version, lines, provenance, read_version
 from trace_flywheel.lake.ledger import Ledger
-from trace_flywheel.lake.store import Lake, Sidecar
+from trace_flywheel.lake.sidecar import Sidecar
+from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration import pictures
 from trace_flywheel.orchestration.columns import MEANING
 

@@ -7,7 +7,7 @@ import dagster as dg
 from trace_flywheel.flow import redaction_report as report
 from trace_flywheel.flow.home import lake_of, shared
 from trace_flywheel.flow.ingest_tasks import REDACTED
-from trace_flywheel.lake.store import TableSidecar
+from trace_flywheel.lake.sidecar import TableSidecar
 from trace_flywheel.orchestration import metadata
 from trace_flywheel.orchestration.dataset_assets import CURATION_GROUP
 from trace_flywheel.orchestration.partitions import all_runs

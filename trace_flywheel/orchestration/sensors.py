@@ -17,6 +17,7 @@ from trace_flywheel.flow.expected import Expected
 from trace_flywheel.flow.home import bring_up_to_date, lake_of
 from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.watch import Watch, side_inputs_now, watch
+from trace_flywheel.lake.quarantine import quarantine, quarantined
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration.jobs import STAGE, ingest_job, refresh_job
 from trace_flywheel.orchestration.lost import end_lost_runs
@@ -155,9 +156,9 @@ def _bulk(found: list[list[str]]) -> list[list[str]]:
 
 def _quarantine(lake: Lake, key: str, folder: str) -> None:
     """Have the check and `flywheel doctor` name a folder that was given up. Once: it may still be read by hand."""
-    known = lake.quarantined(key)
+    known = quarantined(lake, key)
     if known is None or known.source_fingerprint != folder:
-        lake.quarantine(key, f"{ATTEMPTS} runs that were to read it came to no end", folder)
+        quarantine(lake, key, f"{ATTEMPTS} runs that were to read it came to no end", folder)
 
 
 def _request(keys: Sequence[str], flight: Mapping[str, tuple[str, int]], now: float) -> dg.RunRequest:
