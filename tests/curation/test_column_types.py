@@ -10,6 +10,7 @@ from trace_flywheel.curation.advantages import group_table
 from trace_flywheel.curation.convertible import convertible
 from trace_flywheel.curation.preference import build_pairs
 from trace_flywheel.curation.quality import quality_drops
+from trace_flywheel.curation.ragged import Ragged
 from trace_flywheel.curation.same_rollout import conflicting_ids, same_rollout
 from trace_flywheel.curation.selection import row_rank, task_cap, top_fraction
 from trace_flywheel.settings import Groups, Pairs, Selection
@@ -28,7 +29,7 @@ LOST = pd.DataFrame([{"task_id": "other", "agent": None, "model": None, "job": N
 
 def decisions(frame):
     every = everyone(frame)
-    hashes = [[1, i] for i in range(len(frame))]
+    hashes = Ragged.of([[1, i] for i in range(len(frame))])
     table = group_table(frame, every, Groups(unscored="exclude"), LOST)
     return (
         fates(frame, conflicting_ids(frame)),

@@ -2,6 +2,7 @@
 
 import json
 import math
+import tracemalloc
 
 import numpy as np
 import orjson
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.curation.index_frames import everyone, fates, index_frame
 from trace_flywheel.curation.preference import build_pairs
+from trace_flywheel.curation.ragged import Ragged
 from trace_flywheel.settings import Pairs
 
 
@@ -23,8 +25,8 @@ def build(*rows, pairs=None, seed=42, alive=None, members=None):
     frame = index_frame(*[{k: v for k, v in row.items() if k != "says"} for row in rows])
     says = {(row.get("run_id", "root/run-a"), row["trace_id"]): row.get("says", f"q {row['trace_id']}") for row in rows}
     words = [says[a].split() for a in zip(frame["run_id"], frame["trace_id"], strict=True)]
-    hashes = [[hash_of(w) for w in ws] for ws in words]
-    norms = [[hash_of(w.lower()) for w in ws] for ws in words]
+    hashes = Ragged.of([[hash_of(w) for w in ws] for ws in words])
+    norms = Ragged.of([[hash_of(w.lower()) for w in ws] for ws in words])
     live = everyone(frame) if alive is None else alive(frame)
     counted = everyone(frame) if members is None else members(frame)
     return frame, build_pairs(frame, live, counted, hashes, norms, pairs or Pairs(), seed)
@@ -169,6 +171,7 @@ def test_a_tool_that_answered_otherwise_is_no_preference():
         "rejected": "f0",
         "message": 2,
         "roles": {"chosen": "t", "rejected": "t"},
+        "candidates": {"user_divergence": 2},
     }
 
 
@@ -244,7 +247,7 @@ def test_one_pair_per_task_the_widest():
         *group([0.9, 0.7], [0.3, 0.1], prefix="b", context_hash="b"),
     ]
     frame, answer = build(*rows)
-    assert (pairs_of(frame, answer), answer.built) == ([("bp0", "bf1")], 2)
+    assert (pairs_of(frame, answer), answer.built) == ([("bp0", "bf1")], 8)
     assert set(fates(frame, answer.drops).values()) == {"pairs/not_selected_for_pair"}
     frame, answer = build(*rows, pairs=Pairs(per_task=2))
     assert pairs_of(frame, answer) == [("bp0", "bf1"), ("ap0", "af1")]
@@ -323,9 +326,70 @@ def test_a_grader_without_a_scale_spans_what_it_ever_gave():
     assert answer.table["strength"].tolist() == [round(2 / 9, 12), round(3 / 9, 12)]
 
 
+def told_of(frame, answer):
+    names = frame["trace_id"].tolist()
+    rows = zip(answer.drops["row"], answer.drops["evidence"], strict=True)
+    return {names[row]: json.loads(evidence) for row, evidence in rows}
+
+
+def test_every_candidate_is_told_of_its_members():
+    """Two passes and three failures: p0 > f0 is kept, p1 > f1 is a pair too many; f2 scored above both passes."""
+    frame, answer = build(*group([0.8, 0.7], [0.1, 0.2, 0.75]))
+    assert pairs_of(frame, answer) == [("p0", "f0")]
+    assert answer.candidates == {
+        "paired": 2,  # p0 > f0 and p1 > f1
+        "member_used": 3,  # p0 > f1, p0 > f2, p1 > f0
+        "non_positive_delta": 1,  # p1 > f2
+        "identical_responses": 0,
+        "user_divergence": 0,
+    }
+    assert answer.built == 5
+    told = told_of(frame, answer)
+    assert told["p1"] == {
+        "group_id": "task=task|context=context|grader=exact_match|version=null",
+        "delta": pytest.approx(0.5),
+        "per_task": 1,
+        "candidates": {"paired": 1, "member_used": 1, "non_positive_delta": 1},
+    }
+    assert told["f2"]["candidates"] == {"member_used": 1, "non_positive_delta": 1}
+    assert "delta" not in told["f2"]
+
+
+def test_a_member_that_may_be_no_side_of_a_pair_says_so():
+    rows = group([0.9, 0.8], [0.0, 0.3])
+    rows[2] |= {"is_truncated": True}
+    frame, answer = build(*rows)
+    assert told_of(frame, answer)["f0"]["errored_or_truncated"] is True
+
+
+def test_five_hundred_attempts_give_their_whole_candidate_set_and_little_memory():
+    """250 passes and 250 failures: 62,500 candidates. A tenth of the answers repeat, a tenth part at a user turn."""
+    rows = [
+        *({"trace_id": f"p{i:03}", "reward": 0.6 + i / 1000, "says": f"q a u p{i % 225}"} for i in range(250)),
+        *({"trace_id": f"f{i:03}", "verdict": "fail", "reward": i / 1000, "says": f"q a u f{i}"} for i in range(250)),
+    ]
+    for row in rows[:25]:
+        row["says"] = f"q a v{row['trace_id']} x"
+    for row in rows:
+        row["roles"] = "uaua"
+    build(*group([0.9, 0.8], [0.1, 0.2]))  # the loop is compiled
+    tracemalloc.start()
+    _, answer = build(*rows, pairs=Pairs(per_task=200, keep=150))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sum(answer.candidates.values()) == 62_500
+    assert answer.candidates["user_divergence"] == 25 * 250
+    assert answer.built == 225 * 250
+    assert answer.candidates["paired"] == 225
+    assert len(answer.table) == 150
+    assert len(answer.drops) == 500 - 300
+    assert answer.table["delta"].is_monotonic_decreasing
+    assert peak < 8_000_000
+
+
 def test_an_empty_frame_gives_no_pairs():
     frame = index_frame({"trace_id": "t"})[:0]
-    answer = build_pairs(frame, everyone(frame), everyone(frame), [], [], Pairs(), 42)
+    answer = build_pairs(frame, everyone(frame), everyone(frame), Ragged.of([]), Ragged.of([]), Pairs(), 42)
     assert (len(answer.table), len(answer.drops), answer.built) == (0, 0, 0)
 
 
@@ -338,15 +402,29 @@ member = st.fixed_dictionaries(
         "reward": st.sampled_from([0.0, 0.25, 0.5, 1.0]),
         "judge_score": st.sampled_from([None, 0.1, 0.9]),
         "error_category": st.sampled_from([None, None, "timeout"]),
-        "word": st.sampled_from(["x", "y", "X", "z"]),
+        "word": st.sampled_from(["x", "y", "X", "z", "x u1 z", "x u2 z", "x u1 y", "y u1"]),
     }
 )
+
+
+def offered(frame, answer):
+    """Passes times failures of the groups that no reason of the whole group bars, unfit members apart."""
+    whole = {"no_contrast", "prompt_mismatch", "group_too_small", "zero_spread", "mixed_graders"}
+    barred = set(answer.drops["row"][answer.drops["reason"].isin(whole)].tolist())
+    sound = frame[~frame.index.isin(barred) & frame["error_category"].isna()]
+    groups = sound.groupby(["task_id", "context_hash", "grader"])["verdict"]
+    return sum(int((v == "pass").sum()) * int((v == "fail").sum()) for _, v in groups)
 
 
 @given(st.lists(member, min_size=1, max_size=16), st.randoms(use_true_random=False), st.sampled_from([1, 3, "all"]))
 def test_every_member_has_one_fate_and_order_does_not_matter(members, random, keep):
     rows = [
-        {**{k: v for k, v in m.items() if k != "word"}, "trace_id": f"t{i:02}", "says": f"q {m['word']}"}
+        {
+            **{k: v for k, v in m.items() if k != "word"},
+            "trace_id": f"t{i:02}",
+            "says": f"q {m['word']}",
+            "roles": "uaua"[: 1 + len(m["word"].split())],
+        }
         for i, m in enumerate(members)
     ]
     shuffled = list(rows)
@@ -360,6 +438,8 @@ def test_every_member_has_one_fate_and_order_does_not_matter(members, random, ke
     assert len(used) == len(set(used))
     assert sorted([*used, *fates(frame, answer.drops)]) == frame["trace_id"].tolist()
     assert answer.drops["row"].is_unique
+    assert answer.candidates == other.candidates
+    assert sum(answer.candidates.values()) == offered(frame, answer)
     for chosen, rejected in zip(answer.table["chosen"], answer.table["rejected"], strict=True):
         sides = frame.loc[[chosen, rejected]]
         assert sides["verdict"].tolist() == ["pass", "fail"]

@@ -1,36 +1,45 @@
 """Stage `pairs`: from each group of attempts at one task, a better and a worse answer to the same prompt.
 
 A group is (task, context) under one grader, version and scale. mu and sigma (population, ddof 0) are of all its scored
-members, as they were before any filter; the pair itself is made of members that are still alive. Chosen is the
-passing member with the highest reward (then judge score, then seeded hash); rejected the failing one nearest to the
-rule's target (then higher reward, the harder negative, then seeded hash). Neither ended with an error or was cut off:
-its ending is no answer of the model's, neither one to learn nor (unless set) one to avoid. When that combination cannot
-be a pair the next one in this order is tried, and when none can, the first one's reason is the group's.
+members, as they were before any filter; pairs are made of members that are still alive. The candidates of a group are
+all its passing with all its failing members, whatever is kept of them later. They are taken in the order of the rule:
+the pass with the highest reward first (then judge score, then seeded hash), with each the failure nearest to the rule's
+target (then higher reward, the harder negative, then seeded hash). Pairs of a group share no member. Neither side
+ended with an error or was cut off: its ending is no answer of the model's, neither one to learn nor (unless set) one to
+avoid. Of the pairs the widest are kept (`pair_ranking`).
 
-Every alive row ends in a pair or in exactly one drop. The first reason that applies, in this order: `mixed_graders`,
-`no_contrast` (`prompt_mismatch` where another context holds the contrast), `group_too_small`, `zero_spread`, then that
-of the combination.
+Every candidate ends in a pair or in one of the other `OUTCOMES`, every alive row in a kept pair or in exactly one drop.
+The first reason that applies, in this order: `mixed_graders`, `no_contrast` (`prompt_mismatch` where another context
+holds the contrast), `group_too_small`, `zero_spread`, then that of the group's first candidate.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
 import pandas as pd
 
 from trace_flywheel.curation.comparable import (
+    codes,
     descending,
     finite_reward,
     judge_scores,
     seeded_hash,
 )
-from trace_flywheel.curation.decisions import drops
 from trace_flywheel.curation.divergence import Attempt, Refusal, divergence
+from trace_flywheel.curation.pair_candidates import (
+    BUILT,
+    OUTCOMES,
+    Conversations,
+    Matched,
+    Scores,
+    letters,
+    match,
+)
+from trace_flywheel.curation.pair_fates import Losers, fates_of_pairs
 from trace_flywheel.curation.pair_groups import Candidates, PairGroups, pair_groups, refused_groups
 from trace_flywheel.curation.pair_ranking import most_telling, strength
-from trace_flywheel.records.fate import Stage
+from trace_flywheel.curation.ragged import Ragged
 from trace_flywheel.settings import Pairs
 
 SIGMAS = {"mu-2sigma": 2.0, "mu-sigma": 1.0, "max-min": math.inf}
@@ -46,56 +55,21 @@ class PairSet(msgspec.Struct, frozen=True):
     are ranked by), `rejected_is_min` (of all scored members), `group_size` (scored members), `mu`, `sigma`, `prefix`
     (number of messages shared, the prompt)."""
     drops: pd.DataFrame
-    built: int
-    """Pairs before `per_task` and `keep`."""
+    candidates: dict[str, int]
+    """How many candidates ended in each outcome; `paired` before `per_task` and `keep`."""
 
-
-class _Pair(msgspec.Struct, frozen=True):
-    chosen: int
-    rejected: int
-    delta: float
-    by_judge: bool
-    prefix: int
-
-
-class _Combination:
-    """One passing and one failing row: the pair they make, or why they make none."""
-
-    def __init__(
-        self, frame: pd.DataFrame, hashes: Sequence[Sequence[int]], norms: Sequence[Sequence[int]], delta_source: str
-    ) -> None:
-        self._traces: list[str] = frame["trace_id"].tolist()
-        self._roles: list[str] = frame["roles"].tolist()
-        self._hashes, self._norms = hashes, norms
-        self._rewards = finite_reward(frame)
-        self._judges = judge_scores(frame) if delta_source == "judge" else np.full(len(frame), np.nan)
-        self._judged_by: list[str | None] = frame["judge"].tolist()
-
-    def __call__(self, chosen: int, rejected: int) -> _Pair | Refusal:
-        by_reward = float(self._rewards[chosen] - self._rewards[rejected])
-        alike = self._judged_by[chosen] == self._judged_by[rejected]
-        by_judge = float(self._judges[chosen] - self._judges[rejected]) if alike else math.nan
-        delta = by_reward if math.isnan(by_judge) else by_judge
-        answer = (
-            divergence(self._attempt(chosen), self._attempt(rejected))
-            if min(by_reward, delta) > 0
-            else Refusal("non_positive_delta", {"delta": delta, "reward_delta": by_reward})
-        )
-        if isinstance(answer, int):
-            return _Pair(chosen, rejected, delta, not math.isnan(by_judge), answer)
-        sides = {"chosen": self._traces[chosen], "rejected": self._traces[rejected]}
-        return Refusal(answer.reason, {**sides, **answer.evidence})
-
-    def _attempt(self, row: int) -> Attempt:
-        return Attempt(self._roles[row], self._hashes[row], self._norms[row])
+    @property
+    def built(self) -> int:
+        """Candidates that could be pairs: the full set, before members are shared out and any filter."""
+        return sum(self.candidates[name] for name in OUTCOMES[:BUILT])
 
 
 def build_pairs(
     frame: pd.DataFrame,
     alive: np.ndarray,
     members: np.ndarray,
-    hashes: Sequence[Sequence[int]],
-    norms: Sequence[Sequence[int]],
+    hashes: Ragged,
+    norms: Ragged,
     pairs: Pairs,
     seed: int,
 ) -> PairSet:
@@ -105,7 +79,8 @@ def build_pairs(
     `norms` are the index's `message_hashes` and `message_norms`, by row.
     """
     groups = pair_groups(frame, members)
-    rewards, judges, tie = finite_reward(frame), judge_scores(frame), seeded_hash(frame, seed)
+    scores = _scores(frame, pairs.delta_source)
+    judges, tie = judge_scores(frame), seeded_hash(frame, seed)
     passing = alive & (frame["verdict"] == "pass").to_numpy(dtype=bool)
     failing = alive & (frame["verdict"] == "fail").to_numpy(dtype=bool)
     fit = ~unfit(frame)
@@ -113,32 +88,41 @@ def build_pairs(
     candidates = Candidates(passing, failing, chosen_from, rejected_from)
     refusals = refused_groups(frame, groups, alive, candidates, pairs.min_group)
 
-    combine = _Combination(frame, hashes, norms, pairs.delta_source)
     cell = groups.cell
     sigmas = SIGMAS[pairs.rule]
     target = groups.mean - sigmas * groups.sigma if math.isfinite(sigmas) else groups.lowest
     # Rounded, so that members on both sides of the target at one distance are equal in binary too.
-    distance = np.round(np.abs(rewards - target[cell]), 12)
-    best = _by_group(cell, chosen_from, (tie, descending(judges), descending(rewards)))
-    worst = _by_group(cell, rejected_from, (tie, descending(rewards), distance))
-    found: list[_Pair] = []
-    for group in sorted(best.keys() & worst.keys() - refusals.keys()):
-        answer = _pairs_of_group(best[group], worst[group], combine, pairs.per_task)
-        if isinstance(answer, Refusal):
-            refusals[group] = answer
-        else:
-            found.extend(answer)
-    built = _table(frame, groups, found, rewards)
+    distance = np.round(np.abs(scores.reward - target[cell]), 12)
+    best = _by_group(cell, chosen_from, (tie, descending(judges), descending(scores.reward)))
+    worst = _by_group(cell, rejected_from, (tie, descending(scores.reward), distance))
+    open_groups = sorted(best.keys() & worst.keys() - refusals.keys())
+    better, worse = [best[g] for g in open_groups], [worst[g] for g in open_groups]
+    said = Conversations(letters(frame["roles"].tolist(), chosen_from | rejected_from), hashes, norms)
+    matched = match(better, worse, scores, said)
+    paired = set(matched.group.tolist())
+    for number, group in enumerate(open_groups):
+        if number not in paired:
+            refusals[group] = _refusal(frame, better[number][0], worse[number][0], scores, said)
+
+    built = _table(frame, groups, matched, scores)
     built["strength"] = strength(frame, members, built)
     chosen, below = most_telling(built, tie, pairs)
-    fates = _fates(alive, cell, refusals, built, chosen, below)
-    return PairSet(table=chosen.drop(columns=["cell"]).reset_index(drop=True), drops=fates, built=len(found))
+    outcomes = _outcomes(better, worse, matched)
+    losers = Losers(refusals, outcomes, alive & ~fit, pairs.per_task)
+    fates = fates_of_pairs(alive, cell, built, chosen, below, losers)
+    counts = dict(zip(OUTCOMES, matched.better.sum(axis=0).tolist(), strict=True))
+    return PairSet(chosen.drop(columns=["cell", "turn"]).reset_index(drop=True), fates, counts)
 
 
 def unfit(frame: pd.DataFrame) -> np.ndarray:
     """Mask of the rollouts whose end says nothing about their answer: they are no bad example."""
     mask: np.ndarray = frame["error_category"].notna().to_numpy(dtype=bool) | frame["is_truncated"].to_numpy(dtype=bool)
     return mask
+
+
+def _scores(frame: pd.DataFrame, delta_source: str) -> Scores:
+    judges = judge_scores(frame) if delta_source == "judge" else np.full(len(frame), np.nan)
+    return Scores(finite_reward(frame), judges, codes(frame, ["judge"]))
 
 
 def _by_group(cell: np.ndarray, mask: np.ndarray, keys: tuple[np.ndarray, ...]) -> dict[int, list[int]]:
@@ -150,31 +134,43 @@ def _by_group(cell: np.ndarray, mask: np.ndarray, keys: tuple[np.ndarray, ...]) 
     return {name: part.tolist() for name, part in zip(names.tolist(), parts, strict=False)}
 
 
-def _pairs_of_group(passing: list[int], failing: list[int], combine: _Combination, limit: int) -> list[_Pair] | Refusal:
-    """Up to `limit` pairs that share no member, or the reason of the first combination."""
-    found: list[_Pair] = []
-    first: Refusal | None = None
-    taken: set[int] = set()
-    for chosen in passing:
-        for rejected in failing:
-            if rejected in taken:
-                continue
-            answer = combine(chosen, rejected)
-            if isinstance(answer, Refusal):
-                first = first or answer
-                continue
-            found.append(answer)
-            taken.add(rejected)
-            break
-        if len(found) == limit:
-            break
-    return found if found or first is None else first
+def _refusal(frame: pd.DataFrame, chosen: int, rejected: int, scores: Scores, said: Conversations) -> Refusal:
+    """Why the first candidate of a group is no pair."""
+    delta, by_reward, _ = (float(value[0]) for value in _deltas(scores, np.array([chosen]), np.array([rejected])))
+    roles = frame["roles"]
+    sides = {"chosen": frame["trace_id"].iat[chosen], "rejected": frame["trace_id"].iat[rejected]}
+    if min(by_reward, delta) <= 0:
+        return Refusal("non_positive_delta", {**sides, "delta": delta, "reward_delta": by_reward})
+    answer = divergence(
+        *(Attempt(str(roles.iat[row]), said.hashes[row], said.norms[row]) for row in (chosen, rejected)),
+    )
+    assert isinstance(answer, Refusal), "the loop and `divergence` agree"
+    return Refusal(answer.reason, {**sides, **answer.evidence})
 
 
-def _table(frame: pd.DataFrame, groups: PairGroups, found: list[_Pair], rewards: np.ndarray) -> pd.DataFrame:
-    chosen = np.array([pair.chosen for pair in found], dtype=np.int64)
-    rejected = np.array([pair.rejected for pair in found], dtype=np.int64)
+def _deltas(scores: Scores, chosen: np.ndarray, rejected: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(delta, delta of the rewards, whether the delta is the judges')."""
+    by_reward = scores.reward[chosen] - scores.reward[rejected]
+    judged = scores.judge[chosen] - scores.judge[rejected]
+    by_judge = ~np.isnan(judged) & (scores.judged_by[chosen] == scores.judged_by[rejected])
+    return np.where(by_judge, judged, by_reward), by_reward, by_judge
+
+
+def _outcomes(better: list[list[int]], worse: list[list[int]], matched: Matched) -> dict[int, dict[str, int]]:
+    """By row: how many of its candidates ended in which outcome."""
+    told: dict[int, dict[str, int]] = {}
+    for lists, counts in ((better, matched.better), (worse, matched.worse)):
+        rows = [row for one in lists for row in one]
+        for row, found in zip(rows, counts.tolist(), strict=True):
+            told[row] = {name: n for name, n in zip(OUTCOMES, found, strict=True) if n}
+    return told
+
+
+def _table(frame: pd.DataFrame, groups: PairGroups, matched: Matched, scores: Scores) -> pd.DataFrame:
+    """All pairs that share no member; `turn` is a pair's place in its group, best first."""
+    chosen, rejected = matched.chosen, matched.rejected
     cell = groups.cell[chosen]
+    delta, _, by_judge = _deltas(scores, chosen, rejected)
     named = frame.iloc[chosen][["task_id", "context_hash", "grader", "grader_version"]].astype(object)
     named = named.where(named.notna(), "null")
     return pd.DataFrame(
@@ -186,54 +182,14 @@ def _table(frame: pd.DataFrame, groups: PairGroups, found: list[_Pair], rewards:
                 f"task={task}|context={context}|grader={grader}|version={version}"
                 for task, context, grader, version in named.itertuples(index=False)
             ],
-            "delta": np.array([pair.delta for pair in found], dtype=np.float64),
-            "delta_source": np.where(np.array([pair.by_judge for pair in found], dtype=bool), "judge", "reward"),
-            "rejected_is_min": rewards[rejected] == groups.lowest[cell],
+            "delta": delta,
+            "delta_source": np.where(by_judge, "judge", "reward"),
+            "rejected_is_min": scores.reward[rejected] == groups.lowest[cell],
             "group_size": groups.size[cell],
             "mu": groups.mean[cell],
             "sigma": groups.sigma[cell],
-            "prefix": np.array([pair.prefix for pair in found], dtype=np.int64),
+            "prefix": matched.prefix,
             "cell": cell,
+            "turn": pd.Series(cell).groupby(cell).cumcount().to_numpy(dtype=np.int64),
         }
     )
-
-
-def _fates(
-    alive: np.ndarray,
-    cell: np.ndarray,
-    refusals: dict[int, Refusal],
-    built: pd.DataFrame,
-    kept: pd.DataFrame,
-    below: pd.DataFrame,
-) -> pd.DataFrame:
-    """A drop for every alive row that no kept pair uses."""
-    used = set(kept["chosen"].tolist()) | set(kept["rejected"].tolist())
-    cut = {
-        row: {"delta": delta, "rank": len(kept) + place, "keep": len(kept)}
-        for place, (chosen, rejected, delta) in enumerate(
-            zip(below["chosen"].tolist(), below["rejected"].tolist(), below["delta"].tolist(), strict=True), start=1
-        )
-        for row in (chosen, rejected)
-    }
-    group_of = dict(zip(built["cell"].tolist(), built["group_id"].tolist(), strict=True))
-    rows: dict[Stage, list[int]] = {Stage.PAIRS: [], Stage.CONVERTIBLE: []}
-    reasons: list[str] = []
-    evidence: dict[Stage, list[dict[str, Any]]] = {Stage.PAIRS: [], Stage.CONVERTIBLE: []}
-    for row in np.flatnonzero(alive).tolist():
-        if row in used:
-            continue
-        refusal = refusals.get(cell[row])
-        if refusal is None:
-            refusal = (
-                Refusal("below_delta", cut[row])
-                if row in cut
-                else Refusal("not_selected_for_pair", {"group_id": group_of[cell[row]]})
-            )
-        stage = Stage.CONVERTIBLE if refusal.reason == "mixed_graders" else Stage.PAIRS
-        rows[stage].append(row)
-        evidence[stage].append(refusal.evidence)
-        if stage is Stage.PAIRS:
-            reasons.append(refusal.reason)
-    mixed = drops(Stage.CONVERTIBLE, rows[Stage.CONVERTIBLE], "mixed_graders", evidence[Stage.CONVERTIBLE])
-    refused = drops(Stage.PAIRS, rows[Stage.PAIRS], reasons, evidence[Stage.PAIRS])
-    return pd.concat([mixed, refused], ignore_index=True)

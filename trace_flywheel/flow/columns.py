@@ -9,37 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trace_flywheel.curation.ragged import Ragged
 from trace_flywheel.curation.sketch import Spans
 from trace_flywheel.flow.workers import worker_count
 from trace_flywheel.lake.sidecar import LakeError, Sidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.index import PERMUTATIONS
-
-
-class Ragged(Sequence[Sequence[int]]):
-    """Lists of integers, one a row, in two flat arrays."""
-
-    def __init__(self, values: np.ndarray, offsets: np.ndarray) -> None:
-        self.values, self.offsets = values, offsets
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    @overload
-    def __getitem__(self, row: int) -> list[int]: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[list[int]]: ...
-    def __getitem__(self, row: int | slice) -> Any:
-        if isinstance(row, slice):
-            return [self[i] for i in range(*row.indices(len(self)))]
-        return self.values[self.offsets[row] : self.offsets[row + 1]].tolist()
 
 
 @dataclass(frozen=True)

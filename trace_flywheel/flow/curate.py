@@ -105,7 +105,7 @@ def pairs(index: Index, common: Attempts, holdout: Holdout, settings: Settings) 
     used = np.union1d(built.table["chosen"].to_numpy(np.int64), built.table["rejected"].to_numpy(np.int64))
     if not np.array_equal(used, np.flatnonzero(funnel.alive)):
         raise AssertionError("stage pairs: a rollout is neither in a pair nor dropped")
-    facts = {"pairs_built": built.built}
+    facts = {"pairs_built": built.built, "pair_candidates": built.candidates}
     return Curated("pair", index, used, funnel.drops, pairs=built, facts=facts, warnings=warnings)
 
 

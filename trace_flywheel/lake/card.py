@@ -124,6 +124,8 @@ def _conversion(manifest: Mapping[str, Any]) -> Iterator[str]:
     if manifest["kind"] == "pair":
         yield "  preference_pairs:"
         yield f"    built: {facts.get('pairs_built', manifest['rows'])}"
+        if ended := facts.get("pair_candidates"):
+            yield f"    candidates: {json.dumps(ended)}  # every pass with every failure of its group"
         yield f"    kept_after_delta_filter: {manifest['rows']}"
         rule = quoted(manifest["settings"]["pairs"]["rule"])
         yield f"    rejected_selection: {rule}  # sigma of the population, ddof=0"
