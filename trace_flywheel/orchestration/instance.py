@@ -13,6 +13,7 @@ import dagster as dg
 import yaml  # type: ignore[import-untyped]  # its types are a package of their own
 from dagster._core.instance.ref import InstanceRef  # `dg` has no way to hand settings over
 
+from trace_flywheel.orchestration import storage
 from trace_flywheel.records.errors import FlywheelError
 
 LOCATION = "trace_flywheel"
@@ -116,6 +117,9 @@ def instance(home: Path) -> dg.DagsterInstance:
     """
     folder = dagster_home(home)
     settings = yaml.safe_load(instance_yaml(folder.as_posix()))
+    settings["storage"] = {
+        "custom": {"module": storage.MODULE, "class": storage.CLASS, "config": settings["storage"]["sqlite"]}
+    }
     return dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=settings))
 
 
