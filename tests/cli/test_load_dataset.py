@@ -1,8 +1,9 @@
 """A published folder loads with `datasets.load_dataset`, in every layout, and gives the rows that were written.
 
-Two differences belong to tables and to the library, and no value is lost by them in the files: a column that a row
-leaves out is None, and numbers have ten decimals, because columns of JSON values go through a JSON writer that stops
-there.
+A version without rows has its columns all the same, streamed: without streaming the library (5.2) refuses any split of
+no rows, whatever its file is. Two differences belong to tables and to the library, and no value is lost by them in the
+files: a column that a row leaves out is None, and numbers have ten decimals, because columns of JSON values go through
+a JSON writer that stops there.
 """
 
 import json
@@ -13,9 +14,12 @@ from typing import Any
 
 import pytest
 
+from tests.flow.conftest import Flow, trace, write_runs
 from trace_flywheel.cli.main import main
+from trace_flywheel.curation.splits import split_of
 from trace_flywheel.lake.front_matter import front_matter
 from trace_flywheel.sample.write import write_sample
+from trace_flywheel.settings import Splits
 from trace_flywheel.trainers.columns import column_types
 
 LOAD = """
@@ -92,7 +96,7 @@ def test_a_column_that_is_null_for_ten_megabytes_and_then_is_not_loads(tmp_path:
     rows = [*[early] * 12, late]
     (tmp_path / "set").mkdir()
     (tmp_path / "set/data-00000.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    files = [{"path": "data-00000.jsonl"}]
+    files = [{"path": "data-00000.jsonl", "rows": 13}]
     manifest = {"dataset": "d", "rows": 13, "files": files, "columns": {"messages": column_types("messages", early)}}
     (tmp_path / "set/README.md").write_text("\n".join(front_matter(manifest)))
     names, first, last = run(LINES, tmp_path, tmp_path / "set")
@@ -116,3 +120,57 @@ def test_an_export_that_is_a_folder_loads(versions: list[Path], tmp_path: Path) 
     names, first, _ = run(LINES, tmp_path, out)
     assert names == sorted(json.loads(lines[0]))
     assert rounded(first) == rounded(json.loads(lines[0]))
+
+
+STREAMED = """
+import json, sys
+from datasets import get_dataset_config_names, load_dataset
+found = {}
+for folder in sys.argv[2:]:
+    for name in get_dataset_config_names(folder):
+        for split, rows in load_dataset(folder, name, cache_dir=sys.argv[1], streaming=True).items():
+            found[f"{folder}/{name}/{split}"] = [list(rows.features), len(list(rows))]
+json.dump(found, sys.stdout)
+"""
+
+
+def test_a_version_of_any_kind_without_rows_has_its_columns(versions: list[Path], tmp_path: Path) -> None:
+    """One rollout that nobody graded makes an empty version of every kind, in every layout."""
+    root = write_runs(tmp_path / "data", {"r1": [trace("t", "a", None, 1, verdict="unsure")]})
+    made = Flow(root, tmp_path / "home").run()
+    folders = {name: one.path for name, one in made.items() if (one.path / "README.md").exists()}
+    assert set(folders) == {"sft_dataset", "dpo_dataset", "kto_dataset", "rl_dataset", "rl_prompts", "balanced_mix"}
+    assert {one.rows for name, one in made.items() if name in folders} == {0}
+    found = run(STREAMED, tmp_path, *folders.values())
+    assert {rows for _, rows in found.values()} == {0}
+    # The sample's versions have rows: their columns, and what only some rows have apart, are those of empty ones.
+    for version in versions:
+        for layout in ("default", *(path.name for path in (version / "layouts").glob("*"))):
+            columns = {column for row in written(version, layout) for column in row}
+            (name,) = [path for path in folders.values() if path.parent.name == version.parent.name]
+            assert set(found[f"{name}/{layout}/train"][0]) == columns, (version, layout)
+    assert "streaming=True" in (folders["sft_dataset"] / "README.md").read_text()
+
+
+def test_a_version_whose_rows_are_all_outside_train_loads(tmp_path: Path) -> None:
+    root = write_runs(tmp_path / "data", {"r1": [trace("t", "a", 1.0, 1)]})
+    shares = Splits(eval=0.45, held_out=0.45)
+    seed = next(seed for seed in range(99) if split_of("a", shares, seed) != "train")
+    made = Flow(root, tmp_path / "home", splits=shares.model_dump(), seed=seed).run()
+    splits = made["sft_dataset"].path / "manifest.json"
+    (split,) = json.loads(splits.read_text())["splits"]
+    assert split == split_of("a", shares, seed)
+    found = run(STREAMED.replace(", streaming=True", ""), tmp_path, splits.parent)
+    assert {address.rpartition("/")[2] for address in found} == {split}
+    assert {rows for _, rows in found.values()} == {1}
+
+
+@pytest.mark.parametrize("layout", ["verl-sft", "messages", "openai-ft"])
+def test_an_export_without_rows_has_its_columns(layout: str, tmp_path: Path) -> None:
+    root = write_runs(tmp_path / "data", {"r1": [trace("t", "a", None, 1, verdict="unsure")]})
+    Flow(root, tmp_path / "home").run()
+    out = tmp_path / "out"
+    words = ["export", "sft_dataset", "--format", layout, "--out", str(out), "--home", str(tmp_path / "home")]
+    assert main(words) == 0
+    (columns, rows) = run(STREAMED, tmp_path, out)[f"{out}/default/train"]
+    assert (rows, "messages" in columns) == (0, True)

@@ -164,7 +164,7 @@ def test_the_card_names_the_types_of_columns_by_configuration(tmp_path: Path) ->
 def test_an_exported_table_or_folder_is_what_its_card_points_to(tmp_path: Path) -> None:
     manifest = publish(tmp_path, ["a"]).manifest
     for path, named in (("data-00000.parquet", "data-*.parquet"), ("episodes/results.jsonl", "episodes/results.jsonl")):
-        assert f'  data_files: "{named}"\n' in card({**manifest, "files": [{"path": path}]})
+        assert f'  data_files: "{named}"\n' in card({**manifest, "files": [{"path": path, "rows": 1}]})
 
 
 def test_the_card_shows_the_mix_and_the_first_thresholds(tmp_path: Path) -> None:

@@ -68,7 +68,8 @@ def _table(layout: Layout, spool: Path, out: Path) -> None:
             if rows >= BATCH or size >= GROUP_BYTES:
                 writer.write_table(pa.concat_tables(group))
                 group, rows, size = [schema.empty_table()], 0, 0
-        writer.write_table(pa.concat_tables(group))
+        if rows:  # a group of no rows is one that readers of groups fail on
+            writer.write_table(pa.concat_tables(group))
 
 
 def _pieces(lines: Iterable[bytes]) -> Iterator[list[bytes]]:

@@ -95,7 +95,7 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         rows = _rows_named(curation, {(p.run_id, p.trace_ids[0]): p.row_id for p in wanted}, settings)
         weighted = _weighted(rows, chosen.weights)
         finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
-        done = write_rows(draft, weighted, finisher, settings, chosen.places)
+        done = write_rows(draft, weighted, finisher, settings, "sft", chosen.places)
         written = {row_id for ids in done.row_ids.values() for row_id in ids}
         late = {drop.evidence["row_id"]: drop for drop in done.late.values()}
         fates = fates_table(mixed_fates(before, chosen, written, late, settings.mix.target))
@@ -176,7 +176,7 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
     layouts = layouts_for(kind, settings.layouts)
     with drafting(lake.home, name, [one.NAME for one in layouts]) as draft:
         finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
-        done = write_rows(draft, rows_of(lake, curated, settings), finisher, settings)
+        done = write_rows(draft, rows_of(lake, curated, settings), finisher, settings, kind)
         fates = fates_table(fates_of(curated, done.row_ids, done.late))
         shown = {"kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
         shown |= done.about.as_facts()

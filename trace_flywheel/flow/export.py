@@ -25,7 +25,7 @@ from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.message import Message, Tool, ToolCall
 from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, Provenance, RlRow, SftRow, Split
 from trace_flywheel.redaction.redact import Redactor
-from trace_flywheel.trainers.columns import column_types
+from trace_flywheel.trainers.columns import column_types, specimen
 from trace_flywheel.trainers.layout import Layout
 from trace_flywheel.trainers.registry import layouts
 
@@ -84,6 +84,7 @@ def export(version: Version, format: str, out: Path, redactor: Redactor, split: 
         file = {"path": data.relative_to(folder).as_posix(), "rows": rows, "bytes": data.stat().st_size}
         own = {"rows": len(kept), "splits": {split: len(kept)}}
         manifest = {**version.manifest, **own, "layout": format, "files": [file], "refused": len(refused)}
+        columns = columns or {name for made in written(one, specimen(manifest["kind"])) for name in made}
         manifest["columns"] = {format: column_types(format, columns)}
         for name, text in (
             ("manifest.json", orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()),

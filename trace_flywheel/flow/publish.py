@@ -22,7 +22,7 @@ from trace_flywheel.records.message import Message
 from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, Provenance, SftRow
 from trace_flywheel.redaction.redact import Redactor
 from trace_flywheel.settings import Settings
-from trace_flywheel.trainers.columns import column_types
+from trace_flywheel.trainers.columns import column_types, specimen
 from trace_flywheel.trainers.layout import Kind, Layout
 from trace_flywheel.trainers.registry import layout
 
@@ -72,6 +72,14 @@ class Finisher:
                 return _refused(row, "golden_after_layout", hit)
         return made
 
+    def column_types(self, kind: Kind) -> dict[str, dict[str, str]]:
+        """By layout the types of its columns: of a layout without rows those that a row of this kind would have."""
+        found = {}
+        for one in self._layouts:
+            names = self.columns[one.NAME] or {n for w in written(one, specimen(kind)) for n in w}
+            found[one.NAME] = column_types(one.NAME, names)
+        return found
+
 
 class Published(msgspec.Struct):
     """Which rows came through: by frame row the ids of the rows that use it, and the last drop of those without one."""
@@ -105,6 +113,7 @@ def write_rows(
     rows: Iterable[tuple[tuple[int, ...], Row]],
     finisher: Finisher,
     settings: Settings,
+    kind: Kind,
     places: Mapping[str, Sequence[int]] | None = None,
 ) -> Published:
     """Finish every row and add it to the draft. The same content twice is one row: two tasks may hold one pair.
@@ -135,7 +144,7 @@ def write_rows(
             masked = sum(m.train_on is False and has_placeholder(m) for m in answers)
             done.turns_masked += masked
             done.turns += masked + sum(m.train_on is not False for m in answers)
-    done.columns = {name: column_types(name, names) for name, names in sorted(finisher.columns.items())}
+    done.columns = finisher.column_types(kind)
     return done
 
 

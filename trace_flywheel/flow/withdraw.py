@@ -87,7 +87,8 @@ def excised(lake: Lake, settings: Settings, inputs: SideInputs, entry: Withdrawa
         )
         with drafting(lake.home, made.name, [one.NAME for one in layouts]) as draft:
             rows = ((((0,), row)) for row in rows_of_version(version) if not _uses(row.provenance, entry))
-            done = write_rows(draft, rows, Finisher(layouts, redactor(policy_of(settings)), curation.holdout), as_then)
+            finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
+            done = write_rows(draft, rows, finisher, as_then, version.manifest["kind"])
             written = {row_id for ids in done.row_ids.values() for row_id in ids}
             kept = {p.row_id: p for p in dataset.provenance(version)}
             if any(row_id not in written and not _uses(p, entry) for row_id, p in kept.items()):

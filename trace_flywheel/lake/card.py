@@ -35,6 +35,9 @@ def _head(manifest: Mapping[str, Any]) -> Iterator[str]:
     counts, kind = manifest["counts"], KINDS[manifest["kind"]]
     yield from (f"# {manifest['dataset']}", "")
     yield f"Version `{manifest['version']}`: {manifest['rows']} rows, {kind}."
+    if not manifest["rows"]:
+        yield "It is empty: `load_dataset(FOLDER, streaming=True)` gives its columns and no row; without `streaming`"
+        yield "the library refuses a split of no rows."
     yield f"Of {counts['in']} rollouts that entered, {counts['kept']} are kept."
     yield ""
     for warning in manifest.get("warnings", ()):

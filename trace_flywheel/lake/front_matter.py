@@ -2,6 +2,8 @@
 
 One configuration a layout, with the type of every column: left to guess, the library takes the types of the first ten
 megabytes for all, and a column that is null so long and then is not fails to load. A table names its own types.
+
+A split without rows is not named beside one that has some: the library reads no data out of it and gives up on all.
 """
 
 import json
@@ -42,9 +44,11 @@ def quoted(text: str) -> str:
 def _folders(manifest: Mapping[str, Any]) -> dict[str, list[str]]:
     """The files by the folder of their layout; those of the version folder itself are an export's one layout too."""
     found: dict[str, list[str]] = {}
-    for path in sorted(file["path"] for file in manifest["files"]):
-        found.setdefault(path.rpartition("data-")[0], []).append(path)
-    return dict(sorted(found.items()))
+    empty: dict[str, list[str]] = {}
+    for file in sorted(manifest["files"], key=lambda file: str(file["path"])):
+        where = found if file["rows"] else empty
+        where.setdefault(file["path"].rpartition("data-")[0], []).append(file["path"])
+    return dict(sorted({**empty, **found}.items()))
 
 
 def _data_files(folder: str, paths: list[str]) -> Iterator[str]:
