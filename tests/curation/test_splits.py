@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.curation.index_frames import everyone, index_frame
+from tests.curation.index_frames import everyone, fates, index_frame
 from trace_flywheel.curation.sketch import Spans
 from trace_flywheel.curation.splits import crossing, split_of
 from trace_flywheel.settings import SettingsError, Splits, load_settings
@@ -83,6 +83,94 @@ def test_a_component_that_touches_eval_leaves_train_whole():
     assert [e["near"]["trace_id"] for e in told] == ["a", "b0", "b1", "b2"]
     assert "touches" not in told[0]
     assert [(e["touches"]["trace_id"], e["touches"]["split"]) for e in told[1:]] == [("a", "eval")] * 3
+
+
+def test_held_out_goes_before_eval_and_eval_before_train():
+    """One prompt everywhere: what is held out stays. Another in eval and train: what is in eval stays."""
+    of = [("a", "held_out"), ("b", "eval"), ("c", "train"), ("d", "eval"), ("e", "train")]
+    frame = index_frame(*({"trace_id": name, "task_id": OF[split][i]} for i, (name, split) in enumerate(of)))
+    one, other = " ".join(f"w{i}" for i in range(40)), " ".join(f"z{i}" for i in range(40))
+    answer = crossing(frame, everyone(frame), prompts(one, one, one, other, other), HALF, 42, 0.85)
+    assert fates(frame, answer) == {
+        "b": "split/crosses_held_out",
+        "c": "split/crosses_eval",
+        "e": "split/crosses_eval",
+    }
+    told = [json.loads(e)["near"]["split"] for e in answer["evidence"]]
+    assert told == ["held_out", "held_out", "eval"]
+
+
+def test_an_eval_row_that_leaves_takes_what_is_near_it_along():
+    """held_out at one end of the chain, train at the other, near the eval row between them only."""
+    words = [f"w{i}" for i in range(54)]
+    ends = [("s", "e"), ("t", "e"), ("t", "f")]
+    chain = [" ".join([*(f"{a}{i}" for i in range(3)), *words, *(f"{b}{i}" for i in range(3))]) for a, b in ends]
+    frame = index_frame(
+        *(
+            {"trace_id": s, "task_id": OF[split][0]}
+            for s, split in zip("abc", ("held_out", "eval", "train"), strict=True)
+        )
+    )
+    answer = crossing(frame, everyone(frame), prompts(*chain), HALF, 42, 0.85)
+    assert fates(frame, answer) == {"b": "split/crosses_held_out", "c": "split/crosses_eval"}
+    assert json.loads(answer["evidence"].iat[1])["touches"]["trace_id"] == "a"
+
+
+def components(texts, threshold=0.85):
+    """A number for each text, equal inside a component: exact Jaccard of word 5-shingles, plain Python."""
+    sets = [{tuple(t.split()[i : i + 5]) for i in range(len(t.split()) - 4)} for t in texts]
+    number = list(range(len(texts)))
+    for i, a in enumerate(sets):
+        for j, b in enumerate(sets[:i]):
+            if len(a & b) / len(a | b) >= threshold:
+                number = [number[j] if n == number[i] else n for n in number]
+    return number
+
+
+def prompt(base, edits):
+    """60 words; `edits` of the eight places at the ends say another word: near (0.87 for one) or in a chain."""
+    words = [f"{base}{i}" for i in range(60)]
+    for place in edits:
+        words[place if place < 4 else 51 + place] += "x"
+    return " ".join(words)
+
+
+asked = st.tuples(st.integers(0, 30), st.sampled_from("abc"), st.sets(st.integers(0, 7), max_size=3))
+
+
+@given(st.lists(asked, min_size=1, max_size=12), st.randoms(use_true_random=False))
+@settings(deadline=None)
+def test_no_component_spans_two_splits_whatever_the_order(rows, random):
+    shuffled = list(enumerate(rows))
+    random.shuffle(shuffled)
+    left = []
+    for order in (list(enumerate(rows)), shuffled):
+        frame = index_frame(*({"trace_id": f"t{i:02}", "task_id": f"task-{t}"} for i, (t, _, _) in order))
+        texts = [prompt(*rows[int(name[1:])][1:]) for name in frame["trace_id"]]
+        answer = crossing(frame, everyone(frame), prompts(*texts), HALF, 42, 0.85)
+        gone = set(answer["row"].tolist())
+        stays = [i for i in range(len(texts)) if i not in gone]
+        number = components(texts)
+        split = [split_of(task, HALF, 42) for task in frame["task_id"]]
+        found = {}
+        for i in stays:
+            found.setdefault(number[i], set()).add(split[i])
+        assert all(len(splits) == 1 for splits in found.values())
+        for i in gone:  # only for a row of a split before its own
+            rank = {"held_out": 0, "eval": 1, "train": 2}
+            assert min(rank[split[j]] for j in range(len(texts)) if number[j] == number[i]) < rank[split[i]]
+        left.append(fates(frame, answer))
+    assert left[0] == left[1]
+
+
+@given(st.lists(st.text("abv-12", min_size=1, max_size=6), min_size=1, max_size=20), st.integers(1, 20))
+def test_growth_moves_no_family(tasks, n):
+    by_name = Splits(eval=0.3, held_out=0.3, family=r"^(.*)-v[0-9]+$")
+    before = {task: split_of(task, by_name, 42) for task in tasks[:n]}
+    after = {task: split_of(task, by_name, 42) for task in tasks}
+    assert before.items() <= after.items()
+    for task in tasks:
+        assert split_of(f"{task}-v1", by_name, 42) == split_of(f"{task}-v2", by_name, 42)
 
 
 def test_a_family_is_split_whole():

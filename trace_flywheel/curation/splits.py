@@ -1,9 +1,11 @@
-"""Stage `split`: which task goes to train, eval or held_out, and which train rows stand too near the others.
+"""Stage `split`: which task goes to train, eval or held_out, and which rows stand too near those of another split.
 
 The split of a task is a salted hash of its family (its id, unless `splits.family` finds a shorter name in it) against
 the shares: all rows of a family stay together, and no growth of the data moves one. Near-duplicate prompts (the
-threshold of duplicates, verified exactly) form components. A component with a row in eval or held_out has no row in
-train: it would teach what is asked there, if need be through a chain of neighbours, each a little different.
+threshold of duplicates, verified exactly) form components, and no component has rows in two splits: where it has one
+in held_out the others leave, else where it has one in eval those of train do. They would teach what is asked there, if
+need be through a chain of neighbours, each a little different. Rows leave and none moves, so that a task stays where
+its hash puts it.
 """
 
 import re
@@ -20,6 +22,9 @@ from trace_flywheel.records.fate import Stage
 from trace_flywheel.records.rows import Split
 from trace_flywheel.settings import Splits
 
+GUARDED: tuple[Split, ...] = ("held_out", "eval")
+"""Splits that no near-duplicate of theirs may be asked outside of; the last judge goes first."""
+
 
 def split_of(task_id: str, splits: Splits, seed: int) -> Split:
     """The split of a task: the same in every dataset and version with this seed and these shares."""
@@ -34,22 +39,26 @@ def split_of(task_id: str, splits: Splits, seed: int) -> Split:
 def crossing(
     frame: pd.DataFrame, alive: np.ndarray, prompt: Spans, splits: Splits, seed: int, threshold: float
 ) -> pd.DataFrame:
-    """Drops of alive train rows in a component that an alive row of another split is in.
+    """Drops of alive rows in a component that an alive row of a split before theirs (`GUARDED`) is in.
 
-    `prompt`: the user turns of the alive rows. Evidence names the neighbour that the row is near and, where that is a
-    train row itself, the row outside train that the chain ends at.
+    `prompt`: the user turns of the alive rows. Reasons are `crosses_eval` (rows of train) and `crosses_held_out` (rows
+    of eval). Evidence names the neighbour that the row is near and, where that leaves too, the row that the chain ends
+    at.
     """
     of_task = {task: split_of(task, splits, seed) for task in frame["task_id"].unique().tolist()}
     rows = np.flatnonzero(alive)
-    train = (frame["task_id"].iloc[rows].map(of_task) == "train").to_numpy(dtype=bool)
+    split = frame["task_id"].iloc[rows].map(of_task).to_numpy(dtype=object)
     near, share, end = np.full(len(rows), NONE), np.zeros(len(rows)), np.arange(len(rows))
-    reached, left = ~train, train
-    while reached.any() and left.any():
-        match, shares = near_prompts(left, reached, prompt, threshold)
-        reached = match != NONE
-        near[reached], share[reached] = match[reached], shares[reached]
-        end[reached] = end[match[reached]]
-        left = left & ~reached
+    left = split != GUARDED[0]
+    for guarded in GUARDED:
+        reached = (split == guarded) & (near == NONE)
+        left &= ~reached
+        while reached.any() and left.any():
+            match, shares = near_prompts(left, reached, prompt, threshold)
+            reached = match != NONE
+            near[reached], share[reached] = match[reached], shares[reached]
+            end[reached] = end[match[reached]]
+            left &= ~reached
 
     def named(at: int) -> dict[str, str]:
         run_id, trace_id, task_id = (str(frame[name].iat[rows[at]]) for name in ("run_id", "trace_id", "task_id"))
@@ -61,4 +70,5 @@ def crossing(
         chain = {"touches": named(end[at])} if end[at] != near[at] else {}
         jaccard = round(float(share[at]), 4)
         evidence.append({"near": named(near[at]), **chain, "jaccard_prompt": jaccard, "threshold": threshold})
-    return drops(Stage.SPLIT, rows[crosses], "crosses_eval", evidence)
+    reasons = ["crosses_eval" if split[at] == "train" else "crosses_held_out" for at in crosses.tolist()]
+    return drops(Stage.SPLIT, rows[crosses], reasons, evidence)

@@ -161,11 +161,11 @@ def crossing_drops(funnel: Funnel, index: Index, settings: Settings) -> pd.DataF
 
 def told_of_crossing(curated: Curated) -> tuple[str, ...]:
     """A warning where the split cost more rows than it left: a template may tie all prompts into one component."""
-    crossed = int((curated.drops["reason"] == "crosses_eval").sum())
+    crossed = int((curated.drops["stage"] == str(Stage.SPLIT)).sum())
     if crossed <= len(curated.kept):
         return ()
     return (
-        f"{crossed} rollouts leave train because their prompts are near ones of other splits, {len(curated.kept)} "
+        f"{crossed} rollouts leave their split because their prompts are near ones of another, {len(curated.kept)} "
         "stay: look whether a template makes different tasks alike.",
     )
 

@@ -82,7 +82,7 @@ REASONS: dict[Stage, tuple[str, ...]] = {
     ),
     Stage.NEAR_DUPLICATE: ("near_duplicate", "corpus_near_duplicate"),
     Stage.CAP: ("over_task_cap",),
-    Stage.SPLIT: ("crosses_eval",),
+    Stage.SPLIT: ("crosses_eval", "crosses_held_out"),
     Stage.MIX: ("mix_surplus", "not_in_target", "uncertain_class"),
     Stage.GROUPS: (
         "withheld_unscored",
