@@ -84,7 +84,7 @@ def export(version: Version, format: str, out: Path, redactor: Redactor, split: 
         file = {"path": data.relative_to(folder).as_posix(), "rows": rows, "bytes": data.stat().st_size}
         own = {"rows": len(kept), "splits": {split: len(kept)}}
         manifest = {**version.manifest, **own, "layout": format, "files": [file], "refused": len(refused)}
-        columns = columns or {name for made in written(one, specimen(manifest["kind"])) for name in made}
+        columns = columns or {name for made in written(one, specimen(version.manifest["kind"])) for name in made}
         manifest["columns"] = {format: column_types(format, columns)}
         for name, text in (
             ("manifest.json", orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()),
