@@ -15,12 +15,14 @@ from trace_flywheel.curation.convertible import accepted_ungraded, convertible
 from trace_flywheel.curation.decisions import drops
 from trace_flywheel.curation.difficulty import pass_rates
 from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.curation.meaning import same_meaning
 from trace_flywheel.curation.preference import build_pairs, unfit
 from trace_flywheel.curation.quality import quality_drops
 from trace_flywheel.curation.selection import task_cap, top_fraction
 from trace_flywheel.flow.corpora import Corpora
 from trace_flywheel.flow.frame import Index
 from trace_flywheel.flow.funnel import Attempts, Curated, crossing_drops, entered, hold_out
+from trace_flywheel.flow.meanings import Meanings
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.settings import Settings
 
@@ -30,7 +32,9 @@ COLLAPSED = 20
 """Tasks that are told by name."""
 
 
-def sft(index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, settings: Settings) -> Curated:
+def sft(
+    index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, settings: Settings, meanings: Meanings
+) -> Curated:
     """SFT rows: the best of each task, corrections and step-masked traces, without duplicates."""
     frame, ungraded, corpus = index.frame, settings.grading.ungraded, corpora.corpus
     funnel = entered(index, common)
@@ -50,6 +54,8 @@ def sft(index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, sett
         left = np.flatnonzero(funnel.alive[before])
         rest = (spans[0].take(left), spans[1].take(left))
         funnel.take(dedup.corpus_near_duplicates(funnel.alive, *rest, corpus, threshold))
+    if (alike := settings.dedup.embedding_threshold) is not None:
+        funnel.take(same_meaning(frame, funnel.alive.copy(), rank, meanings.of(index), alike, meanings.model))
     collapsed = _collapsed(frame, before, funnel.alive, settings.dedup.alarm_share)
     funnel.take(task_cap(frame, funnel.alive, settings.selection.max_per_task, settings.seed))
     funnel.take(crossing_drops(funnel, index, settings))

@@ -15,6 +15,7 @@ from trace_flywheel.flow.funnel import Attempts
 from trace_flywheel.flow.goldens import holdout_over
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.manifest import hashed_settings, recipe_settings
+from trace_flywheel.flow.meanings import Meanings
 from trace_flywheel.flow.names import ADVANTAGES, Kind, classifier_of, every, name_of, refusals_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import layouts_for
@@ -64,6 +65,10 @@ class Curation:
     @cached_property
     def holdout(self) -> Holdout:
         return holdout_over(self.lake, self.settings, self.inputs)
+
+    @cached_property
+    def meanings(self) -> Meanings:
+        return Meanings(self.lake, self.settings.redaction.supervise_placeholders)
 
     def corpora(self, name: str) -> Corpora:
         """What rows of this dataset are held against; read once for all that share it."""

@@ -157,7 +157,8 @@ def decided(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Curate
     if recipe is not None:
         index, common = funnel.of_recipe(index, common, chosen)
     if kind == "sft":
-        return curate.sft(index, common, curation.holdout, curation.corpora(name_of(kind, recipe)), settings)
+        corpora = curation.corpora(name_of(kind, recipe))
+        return curate.sft(index, common, curation.holdout, corpora, settings, curation.meanings)
     decide = {"pair": curate.pairs, "kto": curate.kto, "rl": curate.rl, "prompt": curate.prompts}[kind]
     return decide(index, common, curation.holdout, settings)
 

@@ -5,6 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.meanings import embedding_model
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Published
 from trace_flywheel.lake.sidecar import Sidecar
@@ -22,7 +23,9 @@ def recipe_settings(settings: Settings, recipe: str | None) -> tuple[Settings, R
 def hashed_settings(settings: Settings, recipe: Recipe, layouts: Sequence[Layout]) -> dict[str, Any]:
     """The settings that a dataset's bytes depend on, with the versions of its layouts: what its card shows."""
     filters = recipe.model_dump(mode="json", include={"sources", "agents", "tasks", "policies"})
-    return {**settings.hashed(), "layouts": {one.NAME: one.VERSION for one in layouts}, "filters": filters}
+    model = embedding_model(settings)
+    meaning = {} if model is None else {"embedding_model": model}
+    return {**settings.hashed(), "layouts": {one.NAME: one.VERSION for one in layouts}, "filters": filters, **meaning}
 
 
 def manifest_of(

@@ -43,6 +43,6 @@ def sweep(curation: Curation, name: str = "sft_dataset") -> tuple[Swept, ...]:
                     "dedup": settings.dedup.model_copy(update={"threshold": threshold}),
                 }
             )
-            rows = len(curate.sft(index, common, holdout, corpora, other).kept)
+            rows = len(curate.sft(index, common, holdout, corpora, other, curation.meanings).kept)
             found.append(Swept(fraction, threshold, rows, (fraction, threshold) == now))
     return tuple(found)

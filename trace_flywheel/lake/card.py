@@ -79,7 +79,7 @@ A reward of at least {settings["grading"]["pass_reward"]} passes where a verifie
 
 Exact: equal case-folded, white-space-collapsed text. Near: Jaccard of word 5-shingles of the prompt and of the
 supervised text both at least {settings["dedup"]["threshold"]}, found with 128-permutation MinHash and verified exactly.
-A row is dropped only against one that is kept.
+A row is dropped only against one that is kept.{_meaning(settings)}
 
 ## Holdout
 
@@ -104,6 +104,14 @@ By the first 12 hex digits of their sha256; other files make this version stale.
     yield from ("", "## Template", "", UNKNOWN["template"], "", "## Packing", "", UNKNOWN["packing"])
     yield from ("", "## Conversion", "", "```yaml", *_conversion(manifest), "```", "")
     yield from ("## Settings", "", "```json", json.dumps(settings, indent=1, sort_keys=True), "```", "")
+
+
+def _meaning(settings: Mapping[str, Any]) -> str:
+    if "embedding_model" not in settings:
+        return ""
+    least, model = settings["dedup"]["embedding_threshold"], settings["embedding_model"]
+    said = f"rows of one task whose prompts and\nsupervised texts both have a cosine of {least} or more (`{model}`)"
+    return f" By meaning: {said}."
 
 
 def _redaction(settings: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:

@@ -80,7 +80,7 @@ REASONS: dict[Stage, tuple[str, ...]] = {
         "used_in_pair",
         "errored_or_truncated",
     ),
-    Stage.NEAR_DUPLICATE: ("near_duplicate", "corpus_near_duplicate"),
+    Stage.NEAR_DUPLICATE: ("near_duplicate", "corpus_near_duplicate", "same_meaning"),
     Stage.CAP: ("over_task_cap",),
     Stage.SPLIT: ("crosses_eval", "crosses_held_out"),
     Stage.MIX: ("mix_surplus", "not_in_target", "uncertain_class"),

@@ -70,6 +70,8 @@ class Pairs(Section):
 class Dedup(Section):
     threshold: float = Field(0.85, gt=0, le=1)
     """Jaccard of word 5-shingles from which two rows are near-duplicates; exact, not estimated."""
+    embedding_threshold: float | None = Field(None, gt=0, le=1)
+    """Cosine of sentence vectors from which rows of one task are duplicates by meaning too (extra `embedding`)."""
     mode: Literal["cumulative", "delta"] = "cumulative"
     """Each version whole, or only what the versions of the same dataset among `corpora` do not hold yet."""
     alarm_share: float = Field(0.5, gt=0, le=1)

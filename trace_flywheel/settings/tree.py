@@ -73,6 +73,8 @@ class Settings(BaseSettings):
             tree["goldens"].pop(name)
         tree["grading"].pop("verdicts")
         tree["dedup"].pop("index")
+        if tree["dedup"]["embedding_threshold"] is None:
+            tree["dedup"].pop("embedding_threshold")
         tree.pop("depth")  # the classifier's digest holds what its files say
         tree["redaction"].pop("rules")  # their content is in the rule set's digest
         return tree
