@@ -87,6 +87,24 @@ def test_a_golden_is_found_by_id_and_by_text(version: Version) -> None:
     assert broken(version, Holdout((by_text,), 0.5)) == {"no_golden"}
 
 
+@pytest.mark.parametrize(
+    ("of_row", "of_golden", "held"),
+    [(None, "office", True), ("office", None, True), ("office", "office", True), ("office", "other", False)],
+)
+def test_a_golden_id_is_found_where_a_side_names_no_suite(
+    version: Version, of_row: str | None, of_golden: str | None, held: bool
+) -> None:
+    path = version.path / "provenance.parquet"
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    task = rows[0]["task_id"]
+    for row in rows:
+        row["suite"] = of_row if row["task_id"] == task else "elsewhere"
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+    for golden in (Golden(task, of_golden), Golden("x", of_golden, aliases=((of_golden, task),))):
+        assert bool(audit(version, Holdout((golden,), 0.5), redactor("standard"))["no_golden"]) is held
+
+
 def test_a_row_without_grader_or_source_hash_is_found(version: Version) -> None:
     path = version.path / "provenance.parquet"
     table = pq.read_table(path)

@@ -2,8 +2,12 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
-from tests.flow.conftest import Flow, group, trace
+import pytest
+
+from tests.flow.conftest import Flow, Row, group, trace
+from trace_flywheel.cli.main import main
 from trace_flywheel.flow.audit import audit
 from trace_flywheel.flow.export import rows_of_version
 from trace_flywheel.lake.dataset import find_version, lines, provenance
@@ -44,6 +48,44 @@ def test_tasks_with_signal_give_one_prompt_each(flow: MakeFlow) -> None:
     assert not any(audit(version, one.curation().holdout, redactor("standard")).values())
     (read,) = rows_of_version(version)
     assert isinstance(read, PromptRow)
+
+
+def hosted(task: str, rewards: tuple[float, ...], seed: int, **more: str) -> list[Row]:
+    """Attempts whose prompt names the container that each ran in."""
+    rows = [{**row, **more} for row in group(task, rewards, seed)]
+    for i, row in enumerate(rows):
+        row["trace_id"] += "".join(more.values())
+        row["messages"][0]["content"] = f"root@{seed + i:012x}:/app# Do {task}."
+    return rows
+
+
+@pytest.mark.parametrize("format", ["rl-prompts", "verifiers"])
+def test_prompts_are_exported_once_each_whatever_host_they_name(flow: MakeFlow, tmp_path: Path, format: str) -> None:
+    one = flow({"r1": [*hosted("a", (1.0, 0.0, 0.0), 1), *hosted("b", (1.0, 0.0), 20)]})
+    one.run()
+    home, out = str(one.settings.home), tmp_path / "prompts"
+    assert main(["export", "rl_prompts", "--format", format, "--out", str(out), "--home", home]) == 0
+    rows = [json.loads(line) for line in (out / "data-00000.jsonl").read_bytes().splitlines()]
+    assert [row.get("task_id", row.get("info", {}).get("task_id")) for row in rows] == ["a", "b"]
+    if format == "rl-prompts":
+        out = tmp_path / "rollouts"
+        assert main(["export", "rl_dataset", "--format", format, "--out", str(out), "--home", home]) == 0
+        lines_of = [json.loads(line) for line in (out / "data-00000.jsonl").read_bytes().splitlines()]
+        assert [row["task_id"] for row in lines_of] == ["a", "b"]
+
+
+def test_a_task_that_changed_is_another_task(flow: MakeFlow) -> None:
+    """Version 1 of the task was always solved, version 2 never, version 3 sometimes."""
+    rewards = {"d1": (1.0, 1.0), "d2": (0.0, 0.0), "d3": (1.0, 0.0)}
+    rows = [
+        row for i, (digest, of) in enumerate(rewards.items()) for row in hosted("a", of, 10 * i, task_digest=digest)
+    ]
+    one = flow({"r1": rows})
+    one.run()
+    table = one.lake.table("grouped_advantages", "task_difficulty").to_pylist()
+    assert {row["task_digest"]: row["pass_at_1"] for row in table} == {"d1": 1.0, "d2": 0.0, "d3": 0.5}
+    (row,) = [json.loads(line) for line in lines(find_version(one.settings.home, "rl_prompts"))]
+    assert row["difficulty"] == {"n": 2, "passes": 1, "pass_at_1": 0.5}
 
 
 def test_a_stale_policy_leaves_the_rl_set_and_no_statistic_moves(flow: MakeFlow) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from tests.trainers.conftest import provenance
 from trace_flywheel.records.message import Message
-from trace_flywheel.records.rows import RlRow
+from trace_flywheel.records.rows import PromptRow, RlRow
 from trace_flywheel.trainers.layout import Candidate
 from trace_flywheel.trainers.registry import layout
 
@@ -56,6 +56,34 @@ def test_rl_prompts_hold_the_task_and_its_judge_alone(rollout):
     assert "It is 12.3." not in str(row)
     answered = {**row, "prompt": [*row["prompt"], {"role": "assistant", "content": "12"}]}
     assert any("the prompt ends before" in fault for fault in layout("rl-prompts").validate(answered))
+
+
+def test_a_task_is_one_prompt_whatever_host_it_names(rollout):
+    one = layout("rl-prompts")
+    graded = msgspec.structs.replace(rollout, grader="judge", grader_version="v3")
+    asked = [Message("user", f"root@{host}:/app# solve it") for host in ("0123456789ab", "ba9876543210")]
+    rows = [written("rl-prompts", msgspec.structs.replace(graded, messages=(m, *rollout.messages[2:]))) for m in asked]
+    assert rows[0]["prompt"] != rows[1]["prompt"]
+    assert one.identity(rows[0]) == one.identity(rows[1]) == ("half-life", "judge@v3")
+    assert one.identity(written("rl-prompts", msgspec.structs.replace(graded, grader_version="v4"))) != (
+        "half-life",
+        "judge@v3",
+    )
+
+
+@pytest.mark.parametrize("name", ["rl-prompts", "verifiers"])
+def test_a_prompt_without_an_answer_is_a_sound_row(name, rollout):
+    difficulty = {"n": 4, "passes": 1, "pass_at_1": 0.25}
+    prompt = PromptRow("r", rollout.messages[:2], "42", "judge@v3", difficulty, rollout.tools, provenance("prompt"))
+    one = layout(name)
+    (row,) = one.prompt_rows(prompt)
+    assert list(one.validate(row)) == []
+    assert [m["content"] for m in row["prompt"]] == ["You are careful.", "Measure it."]
+    assert row["answer"] == "42"
+    assert row.get("verifier", row.get("info", {}).get("verifier")) == "judge@v3"
+    assert list(one.validate({**row, "answer": 42})) == ["answer: must be string"] or name == "rl-prompts"
+    (unknown,) = one.prompt_rows(msgspec.structs.replace(prompt, answer=None))
+    assert unknown["answer"] == ("" if name == "verifiers" else None)
 
 
 def test_verifiers_rows_keep_calls_as_calls(rollout):

@@ -17,12 +17,12 @@ def test_the_layouts_by_name():
         "openai-ft": ("sft",),
         "openenv-episodes": ("rl",),
         "prime-sft": ("sft",),
-        "rl-prompts": ("rl",),
+        "rl-prompts": ("rl", "prompt"),
         "skyrl-sft": ("sft",),
         "skyrl-tokens": (),
         "trl-dpo": ("pair",),
         "trl-sft": ("sft",),
-        "verifiers": ("rl",),
+        "verifiers": ("rl", "prompt"),
         "verl-sft": ("sft",),
     }
     assert list(layouts()) == sorted(layouts())

@@ -5,6 +5,7 @@ routes are not ranked and do not count in the fraction: corrections, failing rol
 masked) and ungraded rollouts of a source that accepts them.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -86,14 +87,17 @@ def top_fraction(frame: pd.DataFrame, alive: np.ndarray, selection: Selection, s
     )
 
 
-def task_cap(frame: pd.DataFrame, alive: np.ndarray, max_per_task: int, seed: int) -> pd.DataFrame:
-    """Drops rows over a task's cap. Rank: newest policy, reward, judge score, seeded hash; corrections do not count.
+def task_cap(
+    frame: pd.DataFrame, alive: np.ndarray, max_per_task: int, seed: int, task: Sequence[str] = ("task_id",)
+) -> pd.DataFrame:
+    """Drops rows over a task's cap; `task` are the columns that make one.
 
+    Rank: newest policy, reward, judge score, seeded hash; corrections do not count.
     A policy is as new as the last rollout that it finished anywhere in the index.
     """
     rows = np.flatnonzero(alive & ~frame["has_correction"].to_numpy(dtype=bool))
     part = frame.iloc[rows]
-    tasks = codes(part, ["task_id"])
+    tasks = codes(part, task)
     keys = (
         seeded_hash(part, seed),
         descending(judge_scores(part)),

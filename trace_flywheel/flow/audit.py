@@ -16,6 +16,7 @@ import orjson
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.lake.dataset import CANONICAL, Version, fates, provenance
 from trace_flywheel.lake.ledger import ledger_of
+from trace_flywheel.records.golden import Golden
 from trace_flywheel.records.message import Message, ToolCall
 from trace_flywheel.records.rows import Provenance
 from trace_flywheel.records.shortage import shortage_of
@@ -38,8 +39,7 @@ def audit(version: Version, holdout: Holdout, redactor: Redactor) -> dict[str, l
     rows = list(provenance(version))
     faults["ledger_conserves"] += _ledger(version)
     faults["provenance_complete"] += [f for row in rows for f in _provenance(row)]
-    golden_ids = {name for golden in holdout.goldens for suite, name in golden.names if suite is None}
-    faults["no_golden"] += [f"row {row.row_id}: task {row.task_id}" for row in rows if row.task_id in golden_ids]
+    faults["no_golden"] += list(_golden_ids(rows, holdout))
     most = shortage_of(version.manifest["settings"]["mix"]["shortage"])[1] if "mix" in version.manifest["facts"] else 1
     twice = [row_id for row_id, n in Counter(row.row_id for row in rows).items() if n > most]
     faults["row_ids_unique"] += [f"row {row_id}" for row_id in sorted(twice)]
@@ -84,6 +84,17 @@ def _provenance(row: Provenance) -> Iterator[str]:
         missing.append("source hash")
     if missing:
         yield f"row {row.row_id}: {', '.join(missing)}"
+
+
+def _golden_ids(rows: Sequence[Provenance], holdout: Holdout) -> Iterator[str]:
+    """Rows whose task is a golden's by id or alias; a side that names no suite matches every suite."""
+    by_name: dict[str, list[Golden]] = {}
+    for golden in holdout.goldens:
+        for _, name in golden.names:
+            by_name.setdefault(name, []).append(golden)
+    for row in rows:
+        if any(golden.is_task(row.task_id, row.suite) for golden in by_name.get(row.task_id, ())):
+            yield f"row {row.row_id}: task {row.task_id}"
 
 
 def _golden(row: Mapping[str, Any], holdout: Holdout, place: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from trace_flywheel.curation.advantages import policy_ages, stale_policies
 from trace_flywheel.curation.at_fault import group_evidence
 from trace_flywheel.curation.convertible import accepted_ungraded, convertible
 from trace_flywheel.curation.decisions import drops
-from trace_flywheel.curation.difficulty import pass_rates
+from trace_flywheel.curation.difficulty import TASK, pass_rates
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.meaning import same_meaning
 from trace_flywheel.curation.preference import build_pairs, unfit
@@ -183,6 +183,6 @@ def prompts(index: Index, common: Attempts, holdout: Holdout, settings: Settings
     rows = np.flatnonzero(flat.to_numpy(dtype=bool) & funnel.alive)
     evidence = [{str(k): v for k, v in rate.items()} for rate in rates.iloc[rows].to_dict("records")]
     funnel.take(drops(Stage.SELECTION, rows, "no_signal", evidence))
-    funnel.take(task_cap(frame.assign(has_correction=False), funnel.alive, 1, settings.seed))
+    funnel.take(task_cap(frame.assign(has_correction=False), funnel.alive, 1, settings.seed, TASK))
     funnel.take(crossing_drops(funnel, index, settings))
     return Curated("prompt", index, np.flatnonzero(funnel.alive), funnel.drops, rates=rates, warnings=warnings)

@@ -92,6 +92,7 @@ def sft_row(rollout: Rollout, supervise_placeholders: Literal["mask", "keep"]) -
         corrected_by=rollout.correction.corrected_by if rollout.correction else None,
         masked_steps=view.masked_steps,
         transforms=view.transforms,
+        suite=rollout.suite,
     )
     return SftRow(row_id, messages, rollout.tools, provenance)
 
@@ -117,6 +118,7 @@ def _origin(row_id: str, kind: RowKind, rollout: Rollout) -> Provenance:
         (rollout.reward,),
         (_source(rollout),),
         transforms=_transforms(rollout),
+        suite=rollout.suite,
     )
 
 
@@ -207,6 +209,7 @@ def _pair(pair: Any, chosen: Rollout, rejected: Rollout) -> PreferencePair:
         group_id=str(pair["group_id"]),
         rejected_run_id=rejected.run_id,
         transforms=tuple(sorted({*_transforms(chosen), *_transforms(rejected)})),
+        suite=chosen.suite,
     )
     return PreferencePair(row_id, *parts, chosen.tools, provenance)
 

@@ -58,7 +58,7 @@ def export(version: Version, format: str, out: Path, redactor: Redactor, split: 
     with workplace(out.absolute().parent) as folder:
         rows = 0
         data = folder / DATA[one.CONTAINER]
-        seen: set[bytes] = set()
+        seen: set[tuple[str, ...]] = set()
         columns: set[str] = set()
         with opened(one, data) as stream:
             for position, row in enumerate(rows_of_version(version)):
@@ -71,12 +71,13 @@ def export(version: Version, format: str, out: Path, redactor: Redactor, split: 
                     refused[row.row_id] = fault
                     continue
                 kept.append(position)
-                for line in map(orjson.dumps, made):
-                    if one.DISTINCT and line in seen:
-                        continue
-                    seen |= {line} if one.DISTINCT else set()
+                for line in made:
+                    if one.DISTINCT:
+                        if (identity := one.identity(line)) in seen:
+                            continue
+                        seen.add(identity)
                     rows += 1
-                    stream.write(line + b"\n")
+                    stream.write(orjson.dumps(line) + b"\n")
                 columns.update(*made)
         of_kept = pq.read_table(version.path / "provenance.parquet").take(pa.array(kept, pa.int64()))
         write_table(folder / "provenance.parquet", of_kept)

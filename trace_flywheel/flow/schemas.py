@@ -40,6 +40,7 @@ TYPES: dict[str, type] = {
     "openai-ft-row.v1": row_models.OpenaiFtRow,
     "instruct-row.v1": row_models.InstructRow,
     "rl-prompt-row.v1": row_models.RlPromptRow,
+    "verifiers-prompt-row.v1": row_models.VerifiersPromptRow,
     "verifiers-row.v1": row_models.VerifiersRow,
     "openenv-episode-row.v1": row_models.OpenenvEpisodeRow,
     "atif-row.v1": row_models.AtifRow,

@@ -49,6 +49,7 @@ PROVENANCE_SCHEMA = pa.schema(
         pa.field("transforms", pa.list_(pa.string())),
         pa.field("split", pa.string()),
         pa.field("weight", pa.float64()),
+        pa.field("suite", pa.string()),
     ]
 )
 

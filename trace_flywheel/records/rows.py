@@ -49,6 +49,8 @@ class Provenance(msgspec.Struct, frozen=True):
     """The file that holds it."""
     weight: float | None = None
     """Of a mix in mode `weight`: what the row counts in training."""
+    suite: str | None = None
+    """The task's, where its source names one: goldens are known by both."""
 
 
 class SftRow(msgspec.Struct, frozen=True):

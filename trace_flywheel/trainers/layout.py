@@ -42,7 +42,7 @@ class Layout:
     CONTAINER: ClassVar[Literal["jsonl", "parquet", "folder"]] = "jsonl"
     """What the trainer opens: a file of lines, a table, or a folder with lines and metadata."""
     DISTINCT: ClassVar[bool] = False
-    """Several rollouts give the same row, which is written once."""
+    """Several rollouts give the same row, which is written once: the first with its `identity`."""
 
     CALLS: ClassVar[bool] = False
     """Rows are made from the recorded calls, not from the messages alone."""
@@ -70,6 +70,10 @@ class Layout:
     def candidate_row(self, rollout: Rollout, candidate: Candidate, base: str) -> Row:
         """The row of `convert`; `base` is the source's root as the user gave it."""
         raise TypeError(f"{self.NAME} is not made from single rollouts")
+
+    def identity(self, row: Row) -> tuple[str, ...]:
+        """Of a `DISTINCT` layout: rows with equal ones are the same row, however they are worded."""
+        raise TypeError(f"{self.NAME} writes every row")
 
     def validate(self, row: Any) -> Iterator[str]:
         """Faults of a row in words; none when the trainer can load it."""

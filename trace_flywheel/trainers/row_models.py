@@ -157,6 +157,16 @@ class VerifiersRow(msgspec.Struct):
     info: dict[str, Any]
 
 
+class VerifiersPromptRow(msgspec.Struct):
+    """A task of a verifiers environment."""
+
+    example_id: int
+    prompt: ObjectMessages
+    answer: str
+    """Empty where the source has none."""
+    info: dict[str, Any]
+
+
 class EpisodeResult(msgspec.Struct):
     data: Any
     done: bool

@@ -1,13 +1,15 @@
 """verifiers: scored rollouts as the verifiers library saves them, with the tools' own calls and the reward as it was.
 
 BenchFlow's file of this name writes calls as text, clamps rewards and scores an unscored rollout 0.0; here calls are
-calls, a reward is raw and a rollout without one is refused.
+calls, a reward is raw and a rollout without one is refused. A prompt without an answer is a row of an environment's
+dataset: `prompt`, `answer` and `info`, what its rubric reads.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from trace_flywheel.records.canonical import content_id
+from trace_flywheel.records.rows import PromptRow
 from trace_flywheel.trainers.chat import chat_tools
 from trace_flywheel.trainers.episode import Episode, EpisodeLayout, chat, numbers, task_turns
 from trace_flywheel.trainers.layout import Row
@@ -18,6 +20,7 @@ from trace_flywheel.trainers.schema import shape_faults
 class Verifiers(EpisodeLayout):
     NAME = "verifiers"
     VERSION = 1
+    KINDS = ("rl", "prompt")
     LOSES = ("reasoning", "token ids and logprobs", "masks")
 
     def episode_row(self, episode: Episode) -> Row:
@@ -43,7 +46,20 @@ class Verifiers(EpisodeLayout):
             },
         }
 
+    def prompt_rows(self, row: PromptRow) -> Iterator[Row]:
+        task = row.provenance.task_id
+        info = {"task_id": task, "verifier": row.verifier, **row.difficulty, "tools": chat_tools(row.tools)}
+        yield {
+            "example_id": int(content_id(task, 8), 16),
+            "prompt": chat(row.prompt),
+            "answer": row.answer or "",
+            "info": info,
+        }
+
     def validate(self, row: Any) -> Iterator[str]:
+        if isinstance(row, dict) and "completion" not in row and "answer" in row:
+            yield from shape_faults("verifiers-prompt-row.v1", row)
+            return
         shape = list(shape_faults("verifiers-row.v1", row))
         yield from shape
         if not shape:

@@ -116,7 +116,7 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
         rows = _watched(chain(problems, _converted_rows(files, job, tally)), request.strict, warn)
         read = _watched(_converted(plan.pieces, job, workers), request.strict, warn)
         outcomes: Iterator[Outcome] = chain(rows, once(read, lambda outcome: _tell(outcome, request.strict, warn)))
-        outcomes = distinct(outcomes) if target.DISTINCT else outcomes
+        outcomes = distinct(outcomes, target.identity) if target.DISTINCT else outcomes
         if existing is not None:
             tally.existing = existing.digests
             outcomes = existing.without(outcomes)

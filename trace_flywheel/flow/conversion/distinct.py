@@ -1,19 +1,21 @@
 """Rows that several rollouts give alike, written once: for layouts that hold tasks and not answers."""
 
-import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+
+import orjson
 
 from trace_flywheel.flow.conversion.rollout import Outcome, Refusal
 from trace_flywheel.records.fate import Stage
+from trace_flywheel.trainers.layout import Row
 
 
-def distinct(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+def distinct(outcomes: Iterable[Outcome], identity: Callable[[Row], tuple[str, ...]]) -> Iterator[Outcome]:
     """The outcomes without rows that an earlier one gave; a rollout left without any names that one."""
-    first: dict[bytes, str] = {}
+    first: dict[tuple[str, ...], str] = {}
     for outcome in outcomes:
         kept, by = [], None
         for row in outcome.rows:
-            owner = first.setdefault(hashlib.sha256(row).digest(), outcome.path)
+            owner = first.setdefault(identity(orjson.loads(row)), outcome.path)
             if owner == outcome.path:
                 kept.append(row)
             else:
