@@ -5,19 +5,22 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.flow.conftest import Flow, sentence, trace
 from trace_flywheel.curation.holdout import Holdout
-from trace_flywheel.curation.mix import target_mix
+from trace_flywheel.curation.mix import MixShortageError, target_mix
 from trace_flywheel.flow.audit import audit
 from trace_flywheel.flow.curation import freshness
 from trace_flywheel.flow.datasets import balanced_mix, sft_dataset
 from trace_flywheel.flow.mix import Chosen, loss, mixed_fates
 from trace_flywheel.flow.standing import refusals
-from trace_flywheel.lake.dataset import find_version, lines, provenance
+from trace_flywheel.lake.dataset import find_version, lines, names, provenance
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.records.shortage import shortage_of
 from trace_flywheel.redaction.redact import redactor
 
 MakeFlow = Callable[..., Flow]
@@ -94,12 +97,37 @@ def test_rows_that_became_goldens_are_not_kept_by_a_refusal(flow: MakeFlow) -> N
     assert (made.status, made.rows) == ("made", 0)
 
 
-def test_an_empty_mix_with_none_before_it_is_told(flow: MakeFlow) -> None:
-    made = flow({"r1": rows({"single": 3, "multi": 2})}, mix=LOST).run()["balanced_mix"]
-    assert made.rows == 0
-    said = "comparison has no rows: the mix is empty; set mix.target or mix.shortage"
-    assert said in made.facts["warnings"]
-    assert f"> **Warning.** {said}" in (made.path / "README.md").read_text()
+def test_a_mix_that_loses_the_whole_set_is_no_first_version_either(flow: MakeFlow) -> None:
+    one = flow({"r1": rows({"single": 3, "multi": 2})}, mix=LOST)
+    refused = one.run()["balanced_mix"]
+    assert (refused.status, refused.rows, refused.version) == ("refused", 0, "none")
+    assert refused.facts["refused"] == (
+        "comparison has no rows: the mix is empty; set mix.target or mix.shortage. Not published"
+    )
+    assert "balanced_mix" not in names(one.settings.home)
+    again = one.run()["balanced_mix"]
+    assert (again.status, again.version) == ("refused", "none")
+    assert "balanced_mix" not in freshness(one.lake, one.settings, one.curation().inputs)[1], "not tried over and over"
+
+
+@given(
+    st.dictionaries(st.sampled_from(["single", "multi"]), st.integers(1, 4), min_size=1),
+    st.sampled_from(["shrink", "fail", "renormalize", "upsample(3)"]),
+)
+@settings(max_examples=8, deadline=None)
+def test_no_empty_version_is_ever_published(counts: dict[str, int], shortage: str) -> None:
+    """Whatever is short: rows at the shares, or a refusal (`fail`: an error), never an empty set."""
+    labels = [label for label, n in counts.items() for _ in range(n)]
+    ids = [f"{label}-{i}" for i, label in enumerate(labels)]
+    policy, times = shortage_of(shortage)
+    target = {"single": 0.5, "multi": 0.25, "comparison": 0.25}
+    try:
+        mix = target_mix(labels, ids, target, policy, 42, times)
+    except MixShortageError:
+        assert policy == "fail"
+        return
+    chosen = Chosen(dict(zip(ids, labels, strict=True)), frozenset(ids[i] for i in mix.order), mix.report)
+    assert (loss(chosen) is None) == (mix.report.total > 0) == (policy == "renormalize")
 
 
 def mix_of(flow: MakeFlow, counts: dict[str, int], **mix: Any) -> Any:

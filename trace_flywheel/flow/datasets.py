@@ -69,8 +69,8 @@ def rl_prompts(curation: Curation, recipe: str | None = None) -> Made:
 def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     """The rows of the SFT set at the target shares.
 
-    A mix that loses the whole set is refused where it would take the place of rows that may still be trained on: the
-    version before stays, and the refusal with its reason stands in the lake. Elsewhere an empty version says why.
+    A mix that loses the whole set is refused: the version before stays, if there is one, and the refusal stands in the
+    lake with its reason. Only rows that must not be trained on any more give way to an empty version, which says why.
     """
     curation.inputs.require_goldens()
     lake, (settings, chosen_recipe) = curation.lake, recipe_settings(curation.settings, recipe)
@@ -85,7 +85,7 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     chosen = choose(version, model, settings.mix, settings.seed, curation.index.frame)
     before = dataset.fates(version).to_pylist()
     reason = loss(chosen)
-    if reason is not None and _worth_keeping(standing(lake, name), before):
+    if reason is not None and not _must_give_way(standing(lake, name), before):
         ledger = ledger_of(fates_table(mixed_fates(before, chosen, set(), {}, settings.mix.target)))
         told = {"reason": reason, "mix": _told(chosen), "ledger": ledger.as_json()}
         return refused_as(lake, name, lake.put(refusals_of(name), {}, digest, told))
@@ -120,9 +120,9 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     return published_as(made)
 
 
-def _worth_keeping(before: Made | None, fates: list[dict[str, Any]]) -> bool:
-    """Whether a version has rows, none of which was withdrawn, erased or held out since."""
-    if before is None or not before.rows:
+def _must_give_way(before: Made | None, fates: list[dict[str, Any]]) -> bool:
+    """Whether a version holds rows that were withdrawn, erased or held out since."""
+    if before is None:
         return False
     barred = {
         (fate["run_id"], fate["trace_id"])
@@ -130,7 +130,7 @@ def _worth_keeping(before: Made | None, fates: list[dict[str, Any]]) -> bool:
         if fate["stage"] in (Stage.GOLDEN, Stage.REDACT) or fate["reason"] in ("withdrawn", "purged")
     }
     rows = dataset.provenance(dataset.read_version(before.path))
-    return not any((row.run_id, row.trace_ids[0]) in barred for row in rows)
+    return any((row.run_id, row.trace_ids[0]) in barred for row in rows)
 
 
 def _told(chosen: Chosen) -> dict[str, Any]:
