@@ -80,6 +80,9 @@ def test_keys_are_canonically_equal_and_hold_no_more_than_they_should() -> None:
     nfd = unicodedata.normalize("NFD", "café")
     assert answer_key(nfd, "x") == answer_key("café", "x") != answer_key("caf", "éx")
     assert trajectory_key([("user", False, nfd)]) == "user\x1ffalse\x1fcafé"
+    said = [("user", False, "q"), ("assistant", True, "a")]
+    with_ids = [trajectory_key(said, ids) for ids in ([None, [1, 2]], [None, [12]], [[1], [2]], [None, None])]
+    assert len({trajectory_key(said), *with_ids}) == 5
     assert first_of_each(["a", "b", "a"]) == [True, True, False]
 
 

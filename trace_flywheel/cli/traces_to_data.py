@@ -22,7 +22,9 @@ def traces_to_data(
     task_filter: Annotated[
         str | None, typer.Option("--task-filter", help="Only recordings with this recorded task.")
     ] = None,
-    mode: Annotated[str, typer.Option("--mode", help="sft, or dpo for preference pairs.")] = "sft",
+    mode: Annotated[
+        str, typer.Option("--mode", help="sft, dpo for preference pairs, or kto for scored answers without a pair.")
+    ] = "sft",
     export: Annotated[
         str, typer.Option("--export", help="answer-only, or trajectory: a row per assistant turn.")
     ] = "answer-only",
@@ -67,7 +69,10 @@ def traces_to_data(
     ] = "trl",
     min_margin: Annotated[float, typer.Option("--min-margin", min=0.0, help="Least margin of a pair.")] = 0.0,
     compat: Annotated[
-        str | None, typer.Option("--compat", help="posttrainllm: the original's rows, sketch and filters.")
+        str | None,
+        typer.Option(
+            "--compat", help="posttrainllm: the original's rows, sketch and filters; posttrainllm-ids: its newest."
+        ),
     ] = None,
     pii: Annotated[
         Literal["standard", "all", "none"] | None, typer.Option("--pii", help="Personal data that goes beside secrets.")
@@ -106,11 +111,12 @@ def traces_to_data(
         0.85 if minhash_threshold is None else minhash_threshold,
         5 if minhash_shingle is None else minhash_shingle,
         64 if minhash_perms is None else minhash_perms,
+        compat == "posttrainllm-ids",
     )
     asked = Request(
         folder=folder,
         out=out,
-        mode="dpo" if mode == "dpo" else "sft",
+        mode="dpo" if mode == "dpo" else "kto" if mode == "kto" else "sft",
         export="trajectory" if export == "trajectory" else "answer-only",
         task=task,
         task_filter=task_filter,
@@ -142,10 +148,11 @@ def traces_to_data(
 
 def _refuse(mode: str, export: str, judge_model: str | None, compat: str | None) -> None:
     """Refusals in the original's order, before anything is read."""
-    if compat not in (None, "posttrainllm"):
-        raise typer.BadParameter(f"{compat!r} is not known; posttrainllm is", param_hint="--compat")
-    if mode not in ("sft", "dpo") or (compat is not None and mode != "sft"):
-        known = "sft" if compat is not None else "sft or dpo"
+    if compat not in (None, "posttrainllm", "posttrainllm-ids"):
+        text = f"{compat!r} is not known; posttrainllm and posttrainllm-ids are"
+        raise typer.BadParameter(text, param_hint="--compat")
+    if mode not in ("sft", "dpo", "kto") or (compat is not None and mode != "sft"):
+        known = "sft" if compat is not None else "sft, dpo or kto"
         raise typer.BadParameter(f"{mode!r} is not supported; {known} is", param_hint="--mode")
     if export not in ("answer-only", "trajectory"):
         raise typer.BadParameter(f"{export!r} is none of answer-only, trajectory", param_hint="--export")
@@ -225,6 +232,7 @@ def _more(report: "Report") -> list[str]:
     }
     more |= {f"redacted, {rule}": n for rule, n in report.redactions.items()}
     more |= {"left out by --task-filter": report.other_task, "recorded twice": report.same_rollout}
+    more |= {f"labelled {name}": n for name, n in report.labels.items()}
     more |= {f"signal, {name} (mean)": value for name, value in report.signals.items()}
     judge = {k: v for k, v in (report.judge or {}).items() if not isinstance(v, dict)}
     more |= {f"judge, {name.replace('_', ' ')}": value for name, value in judge.items()}

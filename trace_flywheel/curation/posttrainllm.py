@@ -39,9 +39,11 @@ def serialized(messages: Sequence[Said]) -> str:
     )
 
 
-def trajectory_key(messages: Sequence[Said]) -> str:
-    """Identity of a trajectory row, its target included; token ids are not part of it."""
-    return unicodedata.normalize("NFC", serialized(messages))
+def trajectory_key(messages: Sequence[Said], ids: Sequence[Sequence[int] | None] = ()) -> str:
+    """Identity of a trajectory row, its target included. `ids`: the token ids of each message, part of it in its newest
+    exporter and not in those before."""
+    told = "".join(f"{RECORD}{UNIT.join(map(str, own or ()))}" for own in ids)
+    return unicodedata.normalize("NFC", serialized(messages)) + told
 
 
 def first_of_each(keys: Sequence[str]) -> list[bool]:

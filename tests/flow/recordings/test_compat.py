@@ -23,6 +23,11 @@ RUNS: list[tuple[str, str, dict[str, Any]]] = [
     ("edge-answer-only-near-dedup-off", "edge", {"sketch": Sketch(1.01)}),
     ("edge-trajectory", "edge", {"export": "trajectory"}),
     ("edge-trajectory-near-dedup-off", "edge", {"export": "trajectory", "sketch": Sketch(1.01)}),
+    (
+        "edge-trajectory-ids-in-key-near-dedup-off",
+        "edge",
+        {"export": "trajectory", "sketch": Sketch(1.01, ids_in_key=True)},
+    ),
 ]
 
 

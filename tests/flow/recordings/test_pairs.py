@@ -139,3 +139,48 @@ def test_pairs_do_not_depend_on_the_order_of_files(tmp_path: Path, run: Run) -> 
     for i, (text, reward) in enumerate(reversed(texts.items())):
         record(tmp_path / "in", f"{i}", user("q"), answer(text, reward=reward))
     assert first["row_id"] == run()[1][0]["row_id"]
+
+
+EVENTS = [
+    {"id": "E1", "intentKind": "fix", "input": "Capital of Norway?", "original": "Bergen", "corrected": "Oslo"},
+    {"id": "E2", "input": "Who wrote Faust?", "original": "Schiller", "corrected": "Goethe", "source": "ann"},
+    {"version": 1, "id": "E3", "original": "7", "corrected": "8"},
+    {"version": 1, "id": "E4", "input": "same", "original": "same", "corrected": "same"},
+]
+
+
+def test_correction_events_pair_what_was_said_with_what_should_have_been(tmp_path: Path, run: Run) -> None:
+    record(tmp_path / "in", "a", user("Hi"), answer("Hello"), user("capital of  Norway?"), answer("Bergen"))
+    events = tmp_path / "events.jsonl"
+    events.write_text("\n".join(map(json.dumps, EVENTS)))
+    report, rows = run(corrections=events)
+    assert [list(LAYOUT.validate(row)) for row in rows] == [[], []]
+    recorded, alone = rows
+    assert recorded["rollout_ids"] == ["a", "a"]
+    assert [m["role"] for m in recorded["prompt"]] == ["user", "assistant", "user"]
+    answers = [recorded[side][0]["content"] for side in ("chosen", "rejected")]
+    assert answers == ['{"answer":"Oslo"}', '{"answer": "Bergen"}'], "the recorder's protocol stays"
+    assert alone["prompt"] == [{"role": "user", "content": "Who wrote Faust?"}]
+    assert (alone["chosen"][0]["content"], alone["rejected"][0]["content"]) == ("Goethe", "Schiller")
+    assert (alone["rollout_ids"], alone["preferred_by"]) == (["E2", "E2"], "correction")
+    assert report.dropped == {"correction_changes_nothing": 1}
+    assert report.not_harvested == {"correction_without_input": 1}
+
+
+def test_in_sft_a_corrected_answer_takes_the_place_of_the_wrong_one(tmp_path: Path, run: Run) -> None:
+    record(tmp_path / "in", "a", user("Capital of Norway?"), answer("Bergen"))
+    events = tmp_path / "events.jsonl"
+    events.write_text("\n".join(map(json.dumps, EVENTS)))
+    report, rows = run(corrections=events, mode="sft")
+    taught = {row["messages"][0]["content"]: row["messages"][1]["content"] for row in rows}
+    assert taught == {"Capital of Norway?": '{"answer":"Oslo"}', "Who wrote Faust?": "Goethe", "same": "same"}
+    assert all(row["corrected"] for row in rows)
+    assert report.not_harvested == {"correction_without_input": 1}
+
+
+def test_a_secret_in_a_correction_event_goes(tmp_path: Path, run: Run) -> None:
+    record(tmp_path / "in", "a", user("q"), answer("a"))
+    events = tmp_path / "events.jsonl"
+    secret = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
+    events.write_text(json.dumps({"id": "E", "input": f"push with {secret}", "original": "no", "corrected": "yes"}))
+    assert secret not in json.dumps(run(corrections=events)[1])

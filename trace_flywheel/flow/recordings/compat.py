@@ -36,11 +36,13 @@ from trace_flywheel.trainers.layout import Row, dropped_nulls
 
 
 class Sketch(msgspec.Struct, frozen=True):
-    """Its near-duplicate options."""
+    """What decides which rows it takes for duplicates."""
 
     threshold: float = 0.85
     shingle: int = 5
     permutations: int = 64
+    ids_in_key: bool = False
+    """As its newest exporter: trajectory rows with other token ids are other rows."""
 
 
 class Compat(msgspec.Struct):
@@ -81,7 +83,7 @@ def compat(
             row: Row = {"messages": messages, "source_atraj": unit.path.name, "task": label}
             rows.append(row | {"export": export} if export == "trajectory" else row)
     answer.harvested = len(rows)
-    first = first_of_each([_key(row, export) for row in rows])
+    first = first_of_each([_key(row, export, sketch.ids_in_key) for row in rows])
     unique = [row for row, is_first in zip(rows, first, strict=True) if is_first]
     answer.exact = len(rows) - len(unique)
     estimates = near_first(
@@ -168,11 +170,11 @@ def _said(messages: Sequence[Row]) -> list[Said]:
     return [(message["role"], message["supervise"], message["content"]) for message in messages]
 
 
-def _key(row: Row, export: Export) -> str:
+def _key(row: Row, export: Export, ids_in_key: bool) -> str:
     messages = row["messages"]
     if export == "answer-only":
         return answer_key(messages[0]["content"], messages[1]["content"])
-    return trajectory_key(_said(messages))
+    return trajectory_key(_said(messages), [m.get("output_ids") for m in messages] if ids_in_key else ())
 
 
 def _sketched(row: Row, export: Export) -> str:

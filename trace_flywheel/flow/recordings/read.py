@@ -9,14 +9,16 @@ from pathlib import Path
 import msgspec
 
 from trace_flywheel.curation.message_hashes import content_hash
+from trace_flywheel.flow.recordings.events import Events
+from trace_flywheel.records.canonical import sha256_hex
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import CorrectionEntry
-from trace_flywheel.records.rollout import Rollout
+from trace_flywheel.records.rollout import Correction, Rollout
 from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.atraj import PACKED_SUFFIX, SUFFIX
-from trace_flywheel.sources.corrections import read_corrections
+from trace_flywheel.sources.corrections import CorrectionEvent, read_corrections_and_events
 from trace_flywheel.sources.discover import read_unit, run_id_of
 from trace_flywheel.sources.reader import ReadOptions, Run, Unit
 from trace_flywheel.sources.registry import reader
@@ -38,6 +40,8 @@ class Counts(msgspec.Struct):
     other_task: int = 0
     """Left out by the task filter."""
     same_rollout: int = 0
+    without_input: int = 0
+    """Correction events that do not say what was asked."""
     failed: list[Drop] = msgspec.field(default_factory=list)
     redactions: dict[str, int] = msgspec.field(default_factory=dict)
 
@@ -55,15 +59,28 @@ def recordings_below(folder: Path) -> Recordings:
     return Recordings(run, plain, tuple(unit for unit in units if unit.path.name.endswith(PACKED_SUFFIX)))
 
 
-def corrections_of(path: Path | None) -> dict[str, CorrectionEntry]:
-    """Corrections by trace id, the last line of a file first. Raises `FlywheelError` for a line that is none."""
+class Corrections(msgspec.Struct, frozen=True):
+    """By trace id, the last line of a file first; and events, which name none."""
+
+    by_trace: dict[str, CorrectionEntry] = {}
+    events: Events = Events()
+
+
+def corrections_of(path: Path | None) -> Corrections:
+    """Raises `FlywheelError` for a line that is no correction."""
+    if path is None:
+        return Corrections()
     found: dict[str, CorrectionEntry] = {}
-    for entry in read_corrections(path) if path is not None else ():
+    events = []
+    for entry in read_corrections_and_events(path):
         if isinstance(entry, Drop):
             line = f":{entry.evidence['line']}" if "line" in entry.evidence else ""
             raise FlywheelError(f"{path}{line}: {entry.reason}: {entry.evidence.get('text')}")
-        found[entry.trace_id] = entry
-    return found
+        if isinstance(entry, CorrectionEvent):
+            events.append(entry)
+        else:
+            found[entry.trace_id] = entry
+    return Corrections(found, Events(tuple(events), path.name, sha256_hex(path.read_bytes())))
 
 
 def read_all(
@@ -71,7 +88,7 @@ def read_all(
     options: ReadOptions,
     task: str | None,
     pii: Policy | str,
-    corrections: dict[str, CorrectionEntry],
+    corrections: Corrections,
     counts: Counts,
 ) -> list[Rollout]:
     """The redacted rollouts whose recorded label is `task` (all for None), by path, their corrections joined on.
@@ -89,7 +106,7 @@ def read_all(
                 counts.other_task += 1
             else:
                 by_id.setdefault(read.trace_id, []).append(read)
-    kept = []
+    single = []
     for same in by_id.values():
         if len({content_hash(rollout) for rollout in same}) > 1:
             paths = [rollout.source.path for rollout in same]
@@ -97,7 +114,15 @@ def read_all(
             counts.failed += [Drop(Stage.READ, "conflicting_trace_id", evidence, path=path) for path in paths]
             continue
         counts.same_rollout += len(same) - 1
-        clean = _clean(same[0], corrections.get(same[0].trace_id), pii)
+        single.append(same[0])
+    matched = corrections.events.matched(single)
+    alone = corrections.events.alone(found.run.run_id, matched) if task is None else []
+    counts.without_input = corrections.events.without_input
+    kept = []
+    for rollout in (*single, *alone):
+        entry = corrections.by_trace.get(rollout.trace_id)
+        correction = rollout.correction or (entry.correction if entry else matched.of.get(rollout.trace_id))
+        clean = _clean(rollout, correction, pii)
         if isinstance(clean, Drop):
             counts.failed.append(clean)
             continue
@@ -107,9 +132,8 @@ def read_all(
     return sorted(kept, key=lambda rollout: rollout.source.path)
 
 
-def _clean(rollout: Rollout, entry: CorrectionEntry | None, pii: Policy | str) -> Rollout | Drop:
-    if entry is not None:
-        rollout = msgspec.structs.replace(rollout, correction=entry.correction)
+def _clean(rollout: Rollout, correction: Correction | None, pii: Policy | str) -> Rollout | Drop:
+    rollout = msgspec.structs.replace(rollout, correction=correction)
     clean = redactor(pii).redact(rollout)
     names = [rollout.trace_id, rollout.suite, rollout.model, rollout.source.path]
     # Names of things go into rows as they are: redaction does not rename what judgments and people refer to.

@@ -25,6 +25,8 @@ class Report(msgspec.Struct):
     judge: dict[str, Any] | None = None
     signals: dict[str, float] = msgspec.field(default_factory=dict)
     """Mean of each signal over the rollouts that have it."""
+    labels: dict[str, int] = msgspec.field(default_factory=dict)
+    """Of unpaired answers: how many are good, how many bad."""
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -44,4 +46,5 @@ class Report(msgspec.Struct):
             "rollouts_dropped": self.rollouts_dropped,
             "judge": self.judge,
             "signals": self.signals,
+            "labels": self.labels,
         }

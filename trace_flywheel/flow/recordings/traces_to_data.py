@@ -1,4 +1,4 @@
-"""`.atraj` recordings to one JSONL file: SFT rows or preference pairs, with a report in which every row is counted.
+"""`.atraj` recordings to one JSONL file: SFT rows, preference pairs or unpaired answers; the report counts every row.
 
 Read, redact, harvest, judge, decide per rollout, write. Rows harvested = rows lost to each later rule + rows emitted.
 A dry run does all of it but the writing; the output takes its name when it is complete, or never.
@@ -30,6 +30,7 @@ from trace_flywheel.flow.recordings.read import (
 )
 from trace_flywheel.flow.recordings.report import Report
 from trace_flywheel.flow.recordings.rows import Draft, Export, Harvest, harvest, messages_of, row_of
+from trace_flywheel.flow.recordings.unpaired import LABELS, kto_row, unpaired_of
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.redaction.policy import Policy as RedactionPolicy
 from trace_flywheel.redaction.redact import redactor
@@ -41,7 +42,7 @@ class Request(msgspec.Struct, frozen=True):
 
     folder: Path
     out: Path
-    mode: Literal["sft", "dpo"] = "sft"
+    mode: Literal["sft", "dpo", "kto"] = "sft"
     export: Export = "answer-only"
     task: str | None = None
     task_filter: str | None = None
@@ -81,7 +82,9 @@ def traces_to_data(asked: Request) -> Report:
             requests: Iterable[bytes] = ()
         else:
             rollouts = read_all(found, asked.options, asked.task_filter, asked.pii, corrections, counts)
-            _check_corrections(asked, set(corrections) - {r.trace_id for r in rollouts if r.correction is not None})
+            _check_corrections(
+                asked, set(corrections.by_trace) - {r.trace_id for r in rollouts if r.correction is not None}
+            )
             _tell(report, found, counts)
             if not rollouts and report.failed:
                 first = report.failed[0]
@@ -92,8 +95,12 @@ def traces_to_data(asked: Request) -> Report:
             report.signals = _mean_signals(harvests)
             if asked.mode == "dpo":
                 lines, requests = _pairs(asked, harvests, judgments, report), ()
+            elif asked.mode == "kto":
+                lines, requests = _unpaired(asked, harvests, judgments, report), ()
             else:
                 lines, requests = _sft(asked, harvests, judgments, report)
+        if counts.without_input:
+            report.not_harvested = {**report.not_harvested, "correction_without_input": counts.without_input}
         for file, written in zip(files, (lines, requests), strict=False):
             file.writelines(written)
     return report
@@ -227,6 +234,19 @@ def _pairs(asked: Request, harvests: list[Harvest], judgments: Judgments | None,
     report.harvested = report.emitted = len(answer.pairs)
     report.dropped = answer.none
     rows = [pair_row(pair, asked.shape, asked.task) for pair in answer.pairs]
+    return [orjson.dumps(row, option=orjson.OPT_SORT_KEYS) + b"\n" for row in rows]
+
+
+def _unpaired(asked: Request, harvests: list[Harvest], judgments: Judgments | None, report: Report) -> list[bytes]:
+    judged = _judged(harvests, judgments, asked.policy)
+    if judgments is not None:
+        report.judge = _judge_report(judgments, judged, asked.policy)
+    answer = unpaired_of(harvests, judged.rollouts, asked.min_margin, asked.policy.threshold)
+    report.dropped = answer.none
+    report.emitted = len(answer.rows)
+    report.harvested = report.emitted + sum(answer.none.values())
+    report.labels = {name: sum(row.row.label is label for row in answer.rows) for name, label in LABELS}
+    rows = [kto_row(row, asked.task) for row in answer.rows]
     return [orjson.dumps(row, option=orjson.OPT_SORT_KEYS) + b"\n" for row in rows]
 
 
