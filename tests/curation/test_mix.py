@@ -106,6 +106,11 @@ def test_renormalize_gives_the_share_of_an_absent_class_to_the_others() -> None:
     assert report.share == {"multi": 0.625, "other": 0.0, "single": 0.375}
 
 
+def test_renormalize_without_any_wanted_row_is_a_lost_set() -> None:
+    report = target_mix(["other"], ["a"], {"single": 0.3, "multi": 0.7}, "renormalize", 42).report
+    assert (report.lost, report.total, report.limiting) == (True, 0, "multi")
+
+
 def test_upsampling_repeats_scarce_rows_and_never_more_than_asked() -> None:
     classes, ids = rows_of(90, 6, 4)
     target = {"single": 0.5, "multi": 0.3, "comparison": 0.2}

@@ -6,8 +6,8 @@ rollouts the largest total whose largest-remainder quotas fit, for sizes the bud
 each class takes what fits in the seeded order, so that it misses its budget by less than one rollout.
 
 Shortage. `shrink`: the scarcest class fixes the size. `fail`: that is an error. `renormalize`: a class without a row
-gives its share to the others. `upsample`: a rollout may stand several times, and the set grows to as much as the
-targeted classes have. A targeted class without a row leaves nothing but under `renormalize`.
+gives its share to the others, if they have any. `upsample`: a rollout may stand several times, and the set grows to as
+much as the targeted classes have. A targeted class without a row leaves nothing but under `renormalize`.
 
 Mode. `drop` leaves surplus out. `weight` keeps every rollout and gives it the weight quota / supply of its class: what
 dropping (or repeating) would keep of it on average.
@@ -97,7 +97,8 @@ def target_mix(
     rows = {name: int(counts.get(name, 0)) for name in sorted({*counts.index, *target})}
     supply = rows if sizes is None else _sums(rows, classes, sizes)
     if shortage == "renormalize":
-        target = {name: share for name, share in target.items() if supply[name] or not share}
+        present = {name: share for name, share in target.items() if supply[name] or not share}
+        target = present if any(present.values()) else target
     shares = exact_shares(target)
     total = _total(supply, shares, upsample, whole=sizes is None)
     limiting = _limiting(supply, shares, total)
