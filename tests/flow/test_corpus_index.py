@@ -17,7 +17,7 @@ from tests.flow.conftest import Flow, Row, sentence, trace, write_runs
 from trace_flywheel.curation import segment
 from trace_flywheel.curation.sketch import Spans
 from trace_flywheel.flow import corpora as corpora_module
-from trace_flywheel.flow import corpus_index, corpus_rows, purge
+from trace_flywheel.flow import corpus_files, corpus_index, corpus_rows, purge
 from trace_flywheel.flow.corpora import Corpora, corpora_digest, open_corpora
 from trace_flywheel.flow.corpus_index import Comparison
 from trace_flywheel.flow.datasets import sft_dataset
@@ -72,14 +72,14 @@ def found(opened: Corpora, *asked: Row) -> list[str | None]:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Numbers of the rows that are read."""
     numbers: list[int] = []
-    whole = corpus_rows.JsonLines.rows
+    whole = corpus_files.JsonLines.rows
 
     def rows(self: Any, after: Any = None) -> Iterator[corpus_rows.Placed]:
         for one in whole(self, after):
             numbers.append(one.number)
             yield one
 
-    monkeypatch.setattr(corpus_rows.JsonLines, "rows", rows)
+    monkeypatch.setattr(corpus_files.JsonLines, "rows", rows)
     return numbers
 
 
@@ -87,7 +87,7 @@ def test_an_unchanged_corpus_is_not_read(tmp_path: Path, read: list[int], monkey
     file = write(tmp_path / "merged.jsonl", rows_of(*range(10)))
     first = open_corpora([file], tmp_path, PLAIN)
     assert read == list(range(1, 11))
-    monkeypatch.setattr(corpus_rows, "open_regular", lambda *_: pytest.fail("opened"))
+    monkeypatch.setattr(corpus_files, "open_regular", lambda *_: pytest.fail("opened"))
     again = open_corpora([file], tmp_path, PLAIN)
     assert (again.rows, again.identities) == (10, first.identities)
     assert corpora_digest([file], tmp_path) == first.identities
@@ -368,13 +368,13 @@ def test_a_corpus_that_changes_while_it_is_read_is_said_in_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write(tmp_path / "merged.jsonl", rows_of(1, 2))
-    whole = corpus_rows.JsonLines.rows
+    whole = corpus_files.JsonLines.rows
 
     def rows(self: Any, after: Any = None) -> Iterator[corpus_rows.Placed]:
         yield from whole(self, after)
         write(file, rows_of(3), "a")
 
-    monkeypatch.setattr(corpus_rows.JsonLines, "rows", rows)
+    monkeypatch.setattr(corpus_files.JsonLines, "rows", rows)
     with pytest.raises(FlywheelError, match=r"merged.jsonl: changed while it was read"):
         open_corpora([file], tmp_path, PLAIN)
     assert states(tmp_path) == []

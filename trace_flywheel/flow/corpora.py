@@ -6,17 +6,15 @@ a published version that were made from withdrawn rollouts hold nothing out.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
-from trace_flywheel.curation.standing import Corpus, Part
+from trace_flywheel.curation.standing import Corpus
+from trace_flywheel.flow.corpus_files import JsonLines
 from trace_flywheel.flow.corpus_index import Comparison, index_of, known_identity
-from trace_flywheel.flow.corpus_rows import Published, Reader, reader_of
-from trace_flywheel.lake import dataset
-from trace_flywheel.lake.dataset import Version, lines
+from trace_flywheel.flow.corpus_rows import Reader
+from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.grading import Withdrawal
 from trace_flywheel.settings import DATASET_CORPUS
 
@@ -31,8 +29,26 @@ class Corpora(msgspec.Struct, frozen=True):
     """What they were: `corpora_digest`."""
 
 
-class _RowId(msgspec.Struct):
-    row_id: str = ""
+def reader_of(path: Path, home: Path) -> Reader:
+    """The reader of one entry of `corpora`. `FlywheelError` names a version that is not there."""
+    address = str(path)
+    if address.startswith(DATASET_CORPUS):
+        name, _, version = address.removeprefix(DATASET_CORPUS).partition("@")
+        if not version:
+            raise FlywheelError(
+                f"corpora: {address} names no version; `flywheel datasets {name}` lists them (the newest would change "
+                "with every refresh)"
+            )
+        # tables and versions are imported for corpora of their kind alone
+        from trace_flywheel.flow.corpus_versions import Published
+        from trace_flywheel.lake.dataset import find_version
+
+        return Published(path, find_version(home, f"{name}@{version}"))
+    if path.suffix == ".parquet":
+        from trace_flywheel.flow.corpus_tables import Table
+
+        return Table(path)
+    return JsonLines(path)
 
 
 def corpora_for(name: str, paths: Sequence[Path], mode: str) -> tuple[Path, ...]:
@@ -71,7 +87,12 @@ def open_corpora(
     for path in paths:
         reader = reader_of(path, home)
         one = index_of(reader, home / "lake" if keep else None, comparison, erased)
-        part = _without(one.part, reader.version, withdrawals) if isinstance(reader, Published) else one.part
+        part = one.part
+        if withdrawals and str(path).startswith(DATASET_CORPUS):
+            from trace_flywheel.flow.corpus_versions import Published, without_withdrawn
+
+            assert isinstance(reader, Published)
+            part = without_withdrawn(part, reader.version, withdrawals)
         found.append((reader.name, one.identity, part, one.skipped))
     found.sort(key=lambda entry: entry[:2])
     skipped = Counter[str]()
@@ -80,18 +101,3 @@ def open_corpora(
     corpus = Corpus(tuple(part for _, _, part, _ in found))
     identities = tuple(sorted(identity for _, identity, _, _ in found))
     return Corpora(corpus if len(corpus) else None, len(corpus), {k: n for k, n in skipped.items() if n}, identities)
-
-
-def _without(part: Part, version: Version, withdrawals: Sequence[Withdrawal]) -> Part:
-    """A version's rows, those of withdrawn rollouts set aside."""
-    gone = {
-        row.row_id
-        for row in (dataset.provenance(version) if withdrawals else ())
-        for run, trace in zip((row.run_id, row.rejected_run_id or row.run_id), row.trace_ids, strict=False)
-        if any(one.covers(run, trace, row.grader, row.grader_version) for one in withdrawals)
-    }
-    if not gone:
-        return part
-    of = msgspec.json.Decoder(_RowId)
-    numbers = [number for number, line in enumerate(lines(version), 1) if of.decode(line).row_id in gone]
-    return replace(part, away=tuple(np.isin(segment.numbers, numbers) for segment in part.segments))
