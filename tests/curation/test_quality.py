@@ -79,6 +79,12 @@ def test_a_cut_off_rollout_says_why():
     assert (drop.stage, drop.reason, drop.evidence) == ("quality", "truncated", {"stop_reason": "length"})
 
 
+def test_a_torn_recording_says_where():
+    torn = {"file": "trajectory/llm_trajectory.jsonl", "line": 3, "text": "Input data was truncated"}
+    drop = quality(rollout(USER, said("a"), is_truncated=True, metadata={"torn": torn}))
+    assert (drop.reason, drop.evidence) == ("truncated", {"stop_reason": None, "torn": torn})
+
+
 def test_a_corrected_rollout_is_complete():
     cut = rollout(USER, said("a"), is_truncated=True, correction=Correction("good"))
     assert reason(supervised(cut)) is None

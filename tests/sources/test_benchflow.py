@@ -179,7 +179,8 @@ class TestDamage:
         assert rollout.is_truncated
         assert roles(rollout) == "uata"
         assert rollout.metadata is not None
-        assert rollout.metadata["torn_line"] == 3
+        torn = {"file": "trajectory/llm_trajectory.jsonl", "line": 3, "text": "Input data was truncated"}
+        assert rollout.metadata["torn"] == torn
 
     def test_a_cut_inside_a_character_is_a_cut_too(self, tmp_path: Path) -> None:
         trial(tmp_path, "t__1", json.dumps(TWO_CALLS[0]).encode() + b'\n{"request": "\xc3')

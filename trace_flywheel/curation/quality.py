@@ -30,7 +30,8 @@ def quality(view: Rollout | SupervisedRollout) -> Drop | None:
     corrected = isinstance(view, SupervisedRollout) and view.kind == "correction"
     found: tuple[str, dict[str, Any]] | None = None
     if rollout.is_truncated and not corrected:
-        found = "truncated", {"stop_reason": rollout.stop_reason}
+        torn = (rollout.metadata or {}).get("torn")
+        found = "truncated", {"stop_reason": rollout.stop_reason, **({"torn": torn} if torn else {})}
     elif row and not corrected and (error := _own_failure(rollout)) is not None:
         found = "truncated", {"error": error}
     elif (blank := _empty_answer(view.messages)) is not None:

@@ -47,7 +47,16 @@ def read_branches(tree: Path, root: Path, max_bytes: int) -> BranchTrial | Fault
     value = document.value
     if not isinstance(value, dict) or (value.get("kind"), value.get("schema_version")) != ("benchflow-branch-tree", 1):
         return Fault("unknown_shape", "this is no branch tree of version 1")
-    return _Tree(tree.parent, root, max_bytes).trial(value, document.sha256)
+    try:
+        return _Tree(tree.parent, root, max_bytes).trial(value, document.sha256)
+    except _DamagedEventsError as error:
+        return error.fault
+
+
+class _DamagedEventsError(Exception):
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.text)
+        self.fault = fault
 
 
 class _Tree:
@@ -137,12 +146,22 @@ class _Tree:
         origin = {"trial": value.get("trial"), "checkpoint": value.get("fork_id"), "events": count}
         if not isinstance(count, int) or not isinstance(path, str):
             return [], origin, False
-        events = self._events(Path(path).absolute() / folders.ACP)
+        try:
+            events = self._events(Path(path).absolute() / folders.ACP)
+        except _DamagedEventsError:
+            return [], origin, False
         return (events[:count], origin, True) if len(events) >= count else ([], origin, False)
 
     def _events(self, path: Path) -> Events:
-        lines = read_lines(path, self._root, self._max_bytes)
-        return _said([line.value for line in lines if isinstance(line, Line) and isinstance(line.value, dict)])
+        """A trial's events, none where it has no file. Steps are counted in them, so no line may be missing."""
+        events: Events = []
+        for line in read_lines(path, self._root, self._max_bytes):
+            if isinstance(line, Line):
+                events += _objects([line.value])
+            elif line.line is not None:
+                text = f"{path.name}:{line.line}: {line.text}"
+                raise _DamagedEventsError(msgspec.structs.replace(line, text=text))
+        return _said(events)
 
 
 def _said(events: Events) -> Events:

@@ -74,7 +74,7 @@ class Trial:
             request_model=told.model,
             sampling=told.sampling,
             stop_reason=stop or told.stop_reason,
-            is_truncated=self._partial or told.truncated or capture.torn_line is not None,
+            is_truncated=self._partial or told.truncated or capture.torn is not None,
         )
 
     def _uncaptured(self, capture: Capture | None) -> Rollout | Drop:
@@ -91,15 +91,14 @@ class Trial:
             messages = tuple(Message(role="user", content=prompt) for prompt in prompts)
             source = Source("benchflow", file_of(self.unit, folders.RESULT), self.sha256)
         metadata: dict[str, Any] = {"trajectory": "acp" if acted else "none", **_counts(capture)}
-        torn = fault is not None or (capture is not None and capture.torn_line is not None)
         if fault is not None:
-            metadata["torn_line"] = fault.line
+            metadata["torn"] = _torn(ACP, fault)
         return msgspec.structs.replace(
             self._scalars(source, ran=acted, metadata=metadata),
             messages=messages,
             tools=acp.inferred_tools(messages),
             never_called=not called,
-            is_truncated=self._partial or torn,
+            is_truncated=self._partial or "torn" in metadata,
         )
 
     def _scalars(self, source: Source, ran: bool, metadata: dict[str, Any]) -> Rollout:
@@ -196,6 +195,11 @@ class Trial:
         return lost(self.run, self.unit, reason, evidence, self.result, file)
 
 
+def _torn(file: str, fault: Fault) -> dict[str, Any]:
+    """What is told of a recording whose last line was cut in mid-write."""
+    return {"file": file, "line": fault.line, "text": fault.text}
+
+
 def _counts(capture: Capture | None) -> dict[str, Any]:
     if capture is None:
         return {}
@@ -203,7 +207,7 @@ def _counts(capture: Capture | None) -> dict[str, Any]:
         "calls": capture.records,
         "failed_calls": capture.failed,
         "retried_calls": capture.retried,
-        "torn_line": capture.torn_line,
+        "torn": _torn(LLM, capture.torn) if capture.torn else None,
         "bom": capture.bom,
         "replaced_surrogates": capture.surrogates,
     }

@@ -112,8 +112,8 @@ class Capture(msgspec.Struct):
     failed: int = 0
     retried: int = 0
     """Failed calls that a later successful one repeats."""
-    torn_line: int | None = None
-    """Number of a last line that was cut; the calls before it are whole."""
+    torn: Fault | None = None
+    """A last line that was cut: its call is lost, those before it are whole."""
     bom: bool = False
     surrogates: int = 0
     """Lone surrogate escapes in the file that were read as U+FFFD; a history repeats its own."""
@@ -140,7 +140,7 @@ def read_capture(path: Path, root: Path, max_line_bytes: int) -> Capture | Fault
         if isinstance(line, Fault):
             if not _cut(line):
                 return line
-            capture.torn_line = line.line
+            capture.torn = line
             continue
         record: Record = line.value
         try:

@@ -192,6 +192,27 @@ class TestFailures:
         with pytest.raises(FlywheelError, match=r"other/tree\.json"):
             convert(tmp_path, strict=True)
 
+    @pytest.mark.parametrize(("at", "line"), [(1, 2), (4, 5)])
+    def test_forks_are_counted_in_events_so_none_may_be_damaged(self, trial, tmp_path, at, line):
+        events = trial / "trajectory" / "acp_trajectory.jsonl"
+        lines = [*map(json.dumps, PREFIX), ""]
+        lines[at] = '{"type": "agent'
+        events.write_text("\n".join(lines))
+        found, _, counts, (warning,) = convert(tmp_path)
+        assert found == []
+        assert (counts.drops[0]["reason"], counts.drops[0]["evidence"]["line"]) == ("bad_json", line)
+        assert f"tree.json: bad_json (acp_trajectory.jsonl:{line}: " in warning
+
+    def test_damaged_events_of_its_checkpoint_leave_the_prefix_incomplete(self, trial, tmp_path):
+        source = write_trial(tmp_path / "job" / "hello__0", [], {}, events=said("First.", "Begin."))
+        (source / "tree.json").unlink()
+        TestCheckpoints().start(trial, source, 1)
+        events = source / "trajectory" / "acp_trajectory.jsonl"
+        assert convert(tmp_path)[0][0]["prefix_complete"] is True
+        events.write_text("{\n" + events.read_text())
+        row = convert(tmp_path)[0][0]
+        assert (row["prefix"][0]["content"], row["prefix_complete"]) == ("Make draft.txt.", False)
+
     def test_no_tree_is_an_error(self, tmp_path):
         (tmp_path / "job").mkdir()
         with pytest.raises(FlywheelError, match=r"no tree\.json found"):

@@ -1,5 +1,6 @@
 """Job folders to one trainer file: rows, order, filters, and what happens to bad input."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.sources.benchflow_jobs import chat, trial
 from trace_flywheel.flow.conversion import convert as convert_module
+from trace_flywheel.flow.conversion import pieces
 from trace_flywheel.flow.conversion.convert import convert
 from trace_flywheel.flow.conversion.manifest import Tally
 from trace_flywheel.flow.conversion.plan import plan_of
@@ -180,14 +182,14 @@ def test_a_folder_that_no_format_claims_is_told_but_is_no_rollout(job, benchflow
 def test_a_fault_nobody_foresaw_costs_one_rollout(job, benchflow_trial, monkeypatch):
     for name in ("a__1", "a__2", "a__3"):
         benchflow_trial(job, name)
-    sound = convert_module.outcome_of
+    sound = pieces.outcome_of
 
     def broken(rollout: Rollout, *rest: Any) -> Any:
         if rollout.trace_id == "a__2":
             raise KeyError("names of " + SECRET)
         return sound(rollout, *rest)
 
-    monkeypatch.setattr(convert_module, "outcome_of", broken)
+    monkeypatch.setattr(pieces, "outcome_of", broken)
     rows, tally, warnings = run(job)
     assert len(rows) == 2
     (drop,) = tally.drops
@@ -242,3 +244,62 @@ def test_a_lost_call_costs_the_conversations_that_lack_it_and_no_other(tmp_path)
     (drop,) = tally.drops
     assert (drop["stage"], drop["reason"]) == ("convert", "invalid")
     assert "answers no open call" in drop["evidence"]["faults"][0]
+
+
+@pytest.mark.parametrize(
+    ("end", "said"), [(b'{"request": {"body": {"mess', "truncated"), (b'{"request": "\xc3', "UTF-8")]
+)
+def test_a_capture_cut_in_its_last_line_gives_no_trial_row_and_says_why(tmp_path, end, said):
+    """The lost call may be the answer that was graded: what is left of the trial is no whole conversation."""
+    job = tmp_path / "jobs" / "job"
+    user = {"role": "user", "content": "go"}
+    whole = "\n".join(json.dumps(chat(text, [user])) for text in ("one", "two")).encode()
+    trial(job, "t__1", whole + b"\n" + end)
+    trial(job, "t__2", [chat("other", [user])], result={"rewards": {"reward": 0.0}})
+    rows, tally, warnings = run(job, group_advantage="grpo")
+    assert [(r["source_path"].split("/")[-3], round(r["advantage"], 3)) for r in rows] == [("t__2", -0.707)]
+    (drop,) = tally.drops
+    assert (drop["rollout"].rpartition("/")[2], drop["stage"], drop["reason"]) == ("t__1", "convert", "torn_capture")
+    assert (drop["evidence"]["file"], drop["evidence"]["line"]) == ("trajectory/llm_trajectory.jsonl", 3)
+    assert said in drop["evidence"]["text"]
+    assert drop["exchange_index"] == 2
+    assert tally.counts["skipped_torn_capture"] == 1
+    (warning,) = warnings
+    assert "t__1/trajectory/llm_trajectory.jsonl:3: torn_capture (" in warning
+
+    # each call that was recorded whole is whole
+    rows, tally, warnings = run(job, choice=Choice("exchange"))
+    assert [r["messages"][-1]["content"] for r in rows] == ["one", "two", "other"]
+    assert [(d["reason"], d["exchange_index"]) for d in tally.drops] == [("torn_capture", 2)]
+    assert (tally.converted, len(warnings)) == (2, 1)
+
+    for choice in (Choice(), Choice("exchange")):
+        with pytest.raises(FlywheelError, match=r"t__1.*jsonl:3: torn_capture.*without --strict the rest is converted"):
+            run(job, choice=choice, strict=True)
+
+
+def test_events_cut_in_their_last_line_give_no_row(tmp_path):
+    job = tmp_path / "jobs" / "job"
+    said = [{"type": "user_message", "text": "go"}, {"type": "agent_message", "text": "k"}]
+    events = trial(job, "t__1", events=said) / "trajectory" / "acp_trajectory.jsonl"
+    events.write_bytes(events.read_bytes() + b'\n{"type": "agent_mess')
+    rows, tally, _ = run(job)
+    assert rows == []
+    (drop,) = tally.drops
+    assert (drop["reason"], drop["evidence"]["file"]) == ("torn_capture", "trajectory/acp_trajectory.jsonl")
+    assert drop["evidence"]["line"] == 3
+
+
+@pytest.mark.parametrize("mode", ["trial", "exchange"])
+def test_a_bad_line_inside_a_capture_costs_the_whole_trial(tmp_path, mode):
+    """Which calls the damage took is unknown, so none of them is trusted."""
+    job = tmp_path / "jobs" / "job"
+    user = {"role": "user", "content": "go"}
+    first, last = (json.dumps(chat(text, [user])).encode() for text in ("one", "two"))
+    trial(job, "t__1", first + b"\n" + last[:40] + b"\n" + last)
+    rows, tally, (warning,) = run(job, choice=Choice(mode))
+    assert rows == []
+    (drop,) = tally.drops
+    assert (drop["stage"], drop["reason"], drop["evidence"]["line"]) == ("read", "bad_json", 2)
+    assert drop["source_path"].endswith("t__1/trajectory/llm_trajectory.jsonl")
+    assert "t__1/trajectory/llm_trajectory.jsonl:2: bad_json" in warning

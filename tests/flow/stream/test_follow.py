@@ -119,6 +119,16 @@ def test_an_unreadable_capture_still_gives_its_record(job):
     assert (record.reward, record.calls, record.tokens.status) == (1.0, [], "none")
 
 
+def test_a_capture_cut_in_its_last_line_is_not_of_training_grade(job):
+    capture = token_trial(job, "t__1") / "trajectory" / "llm_trajectory.jsonl"
+    ((whole,), _, _) = stream(job)
+    capture.write_bytes(capture.read_bytes() + b'\n{"request": {"bo')
+    ((record,), _, _) = stream(job)
+    assert (whole.token_capture.training_grade, len(whole.sequences)) == (True, 1)
+    assert (record.token_capture.training_grade, record.sequences) == (False, [])
+    assert record.token_capture.reason == "line 4 of the capture is cut: Input data was truncated"
+
+
 def test_error_texts_are_redacted(job):
     secret = "ghp_" + "c" * 36
     token_trial(job, "t__1", reward=None, error=f"push failed with {secret}", error_category="api_error")

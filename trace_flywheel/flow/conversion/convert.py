@@ -6,10 +6,8 @@ only when its last member was read; then each row gets its signal and withheld g
 name when it is complete, or never.
 """
 
-import gc
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -22,34 +20,28 @@ from trace_flywheel.flow.conversion.distinct import distinct
 from trace_flywheel.flow.conversion.groups import advantage_vectors, signals
 from trace_flywheel.flow.conversion.manifest import Tally
 from trace_flywheel.flow.conversion.once import once
+from trace_flywheel.flow.conversion.pieces import Job, choosing, guarded, run
 from trace_flywheel.flow.conversion.plan import Piece, is_job, plan_of
 from trace_flywheel.flow.conversion.request import Request
 from trace_flywheel.flow.conversion.rollout import (
     CONVERT,
+    TORN,
     Outcome,
     Refusal,
     Rules,
-    content_of,
-    outcome_of,
     outcome_of_drop,
-    refused,
 )
 from trace_flywheel.flow.conversion.rows import is_example, rollouts_of
 from trace_flywheel.flow.conversion.selection import selected_trials
 from trace_flywheel.flow.outputs import check_outputs
-from trace_flywheel.flow.workers import Crash, crash_of, run_alone, run_tasks, worker_count
+from trace_flywheel.flow.workers import Crash, run_alone, run_tasks, worker_count
 from trace_flywheel.records.errors import FlywheelError
-from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.records.fate import Stage
 from trace_flywheel.records.golden import Golden
 from trace_flywheel.records.normalisation import Normalisation
-from trace_flywheel.records.rollout import Rollout, RolloutError
-from trace_flywheel.redaction.policy import Policy
-from trace_flywheel.redaction.redact import Redactor, redactor
-from trace_flywheel.sources.discover import read_unit
 from trace_flywheel.sources.goldens import goldens_above
 from trace_flywheel.sources.jsonl import read_lines
-from trace_flywheel.sources.reader import ReadOptions, Run, dropped
-from trace_flywheel.trainers.layout import Layout
+from trace_flywheel.sources.reader import Run, dropped
 from trace_flywheel.trainers.message_window import check_window
 from trace_flywheel.trainers.registry import layout
 
@@ -57,22 +49,6 @@ if TYPE_CHECKING:
     from trace_flywheel.flow.conversion.corpus import Existing
 
 Warn = Callable[[str], None]
-
-GARBAGE = 50_000
-"""New containers, those freed again not counted, after which cycles are looked for while a piece is converted."""
-
-
-class Job(msgspec.Struct, frozen=True):
-    """What every worker needs beside its piece."""
-
-    format: str
-    rules: Rules
-    pii: Policy | str | None
-    options: ReadOptions
-    goldens: tuple[Golden, ...] = ()
-    overlap: float = 0.5
-    policy_version: str | None = None
-
 
 PATIENCE = 1.0
 """Seconds of work in this process before others help: a worker is ready after about half of one."""
@@ -174,97 +150,15 @@ def _unit_by_unit(piece: Piece, job: Job) -> Iterator[Outcome]:
 
 def _converted_rows(files: Sequence[Path], job: Job, tally: Tally) -> Iterator[Outcome]:
     target = layout(job.format)
-    job = _choosing(job, row_mode="trial")
+    job = choosing(job, row_mode="trial")
     # BenchFlow's window is of its own results: an example that somebody made already has the context it needs
-    whole = _choosing(job, context="full")
+    whole = choosing(job, context="full")
     for file in files:
         before = tally.rows
         lines = read_lines(file.resolve(), file.resolve().parent, job.options.max_line_bytes)
         for read in rollouts_of(lines, str(file)):
-            yield _guarded(read, whole if is_example(read) else job, target, "")
+            yield guarded(read, whole if is_example(read) else job, target, "")
         tally.inputs.append({"path": str(file), "sha256": lines.sha256, "rows": tally.rows - before})
-
-
-def _choosing(job: Job, **values: Any) -> Job:
-    choice = msgspec.structs.replace(job.rules.choice, **values)
-    return msgspec.structs.replace(job, rules=msgspec.structs.replace(job.rules, choice=choice))
-
-
-def run(job: Job, piece: Piece) -> list[Outcome]:
-    """Convert one piece; the work of a worker process."""
-    target = layout(job.format)
-    outcomes = []
-    with _few_collections():
-        for unit, name in zip(piece.units, piece.jobs, strict=True):
-            for read in read_unit(piece.run, unit, job.options):
-                outcome = _guarded(read, job, target, piece.base)
-                outcome.key["job"] = name
-                outcomes.append(outcome)
-    return outcomes
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Rollouts hold no cycles: at its usual threshold the collector looks for some during a tenth of the time."""
-    before = gc.get_threshold()
-    gc.set_threshold(GARBAGE, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
-def _guarded(read: Rollout | Drop, job: Job, target: Layout, base: str) -> Outcome:
-    try:
-        return _outcome(read, job, target, base)
-    # The fail-closed boundary of conversion: a fault nobody foresaw costs its rollout, not all rollouts. The text of
-    # the error may quote raw data, so only its kind and place are told.
-    except Exception as error:
-        return outcome_of_drop(_lost(read, crash_of(error).reason), base)
-
-
-def _lost(read: Rollout | Drop, reason: str) -> Drop:
-    return Drop(
-        Stage.READ,
-        "unreadable_file",
-        {"text": reason},
-        run_id=read.run_id,
-        trace_id=read.trace_id,
-        task_id=read.task_id,
-        agent=read.agent,
-        model=read.model,
-        job=read.job,
-        path=read.path if isinstance(read, Drop) else read.source.path,
-    )
-
-
-def _outcome(read: Rollout | Drop, job: Job, target: Layout, base: str) -> Outcome:
-    rules = None if job.pii is None else redactor(job.pii)
-    if isinstance(read, Drop):
-        return outcome_of_drop(rules.safe(read) if rules else read, base)
-    if read.policy_version is None and job.policy_version is not None:
-        read = msgspec.structs.replace(read, policy_version=job.policy_version)
-    safe = rules.redact(read) if rules else read
-    if isinstance(safe, Drop):
-        return refused(_told(read, rules) if rules else read, safe, base)
-    if job.goldens:
-        from trace_flywheel.flow.conversion.holdout import golden_of
-
-        if held := golden_of(safe, job.goldens, job.overlap):
-            return refused(safe, held, base)
-    outcome = outcome_of(safe, target, job.rules, base)
-    outcome.content = content_of(read)
-    return outcome
-
-
-def _told(rollout: Rollout, rules: Redactor) -> Rollout:
-    """What its group may know of a rollout that is not safe: masked names, and the score where that holds no secret."""
-    rollout = rules.masked(rollout)
-    category = rollout.error.category if rollout.error else ""
-    if rules.scan([category, rollout.reward_vector and rollout.reward_vector["names"]]):
-        error = RolloutError("error", by=rollout.error.by) if rollout.error else None
-        return msgspec.structs.replace(rollout, error=error, reward_vector=None)
-    return rollout
 
 
 def check_output(request: Request) -> None:
@@ -272,10 +166,14 @@ def check_output(request: Request) -> None:
 
 
 def _watched(outcomes: Iterable[Outcome], strict: bool, warn: Warn) -> Iterator[Outcome]:
-    """The outcomes, with a warning for each rollout that could not be read or made safe; in strict mode an end."""
+    """The outcomes, with a warning for each that could not be read whole or made safe; in strict mode an end."""
     for outcome in outcomes:
         if outcome.refusal is not None and outcome.refusal.stage != CONVERT:
             _tell(outcome, strict, warn)
+        for refusal in (outcome.refusal, *outcome.refused):
+            if refusal is not None and refusal.reason == TORN:
+                told = f"{outcome.path}/{refusal.evidence['file']}:{refusal.evidence['line']}: {TORN}"
+                _say(f"{told} ({refusal.evidence['text']})", strict, warn)
         yield outcome
 
 
@@ -285,7 +183,11 @@ def _tell(outcome: Outcome, strict: bool, warn: Warn) -> None:
     place = next((f":{evidence[key]}" for key in ("line", "row") if evidence.get(key)), "")
     said = evidence.get("text") or evidence.get("trace_id")
     told = f"{outcome.source_path}{place}: {outcome.refusal.reason}{f' ({said})' if said else ''}"
-    if strict and outcome.unreadable:
+    _say(told, strict and outcome.unreadable, warn)
+
+
+def _say(told: str, strict: bool, warn: Warn) -> None:
+    if strict:
         raise FlywheelError(f"{told}; without --strict the rest is converted")
     warn(f"not converted: {told}")
 

@@ -13,11 +13,11 @@ import orjson
 
 from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.conversion.request import Request
-from trace_flywheel.flow.conversion.rollout import CONVERT, Outcome, Refusal
+from trace_flywheel.flow.conversion.rollout import CONVERT, TORN, Outcome, Refusal
 from trace_flywheel.redaction.policy import Policy
 
-SKIPPED = ("terminal_error", "reward", "no_trajectory", "provider_error", "no_assistant", "invalid")
-"""Reasons that BenchFlow counts, as `skipped_<reason>`."""
+SKIPPED = ("terminal_error", "reward", "no_trajectory", "provider_error", "no_assistant", "invalid", TORN)
+"""Reasons that are counted, as `skipped_<reason>`; BenchFlow counts all but the last."""
 
 
 class Tally:

@@ -22,6 +22,8 @@ GROUP_KEYS = ("task", "agent", "model", "job", "task_digest", "policy_version")
 DEFAULT_BY = ("task", "agent", "model", "job")
 CONVERT = "convert"
 """Stage of the decisions that only `convert` takes; the others are those of the ledger."""
+TORN = "torn_capture"
+"""The recording's last line was cut: the call in it is lost, and with it the end of the conversation."""
 TRIAL_FILES = frozenset({"result.json", "llm_trajectory.jsonl", "acp_trajectory.jsonl", "trajectory.json"})
 TRIAL_FOLDERS = frozenset({"trajectory", "agent"})
 MAX_FAULTS = 5
@@ -113,6 +115,12 @@ def outcome_of(rollout: Rollout, layout: Layout, rules: Rules, base: str) -> Out
     outcome.refusal = refusal_of(rollout, rules)
     if outcome.refusal is not None:
         return outcome
+    if (torn := (rollout.metadata or {}).get("torn")) is not None:
+        lost = Refusal(CONVERT, TORN, torn, outcome.exchanges)
+        if rules.choice.row_mode == "trial":
+            outcome.refusal = lost
+            return outcome
+        outcome.refused.append(lost)
     for candidate in candidates(rollout, rules.choice):
         row = layout.candidate_row(rollout, candidate, base)
         row |= role_keys(rollout, candidate, rules.choice.subagents)

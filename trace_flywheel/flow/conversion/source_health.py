@@ -83,7 +83,7 @@ def _look_at_capture(health: SourceHealth, name: str, trial: Path, root: Path, m
         health.damaged.append(f"{name}: no {folders.LLM}")
         return
     capture = read_capture(folders.inside(trial / folders.LLM), root, max_line_bytes)
-    line = capture.line if isinstance(capture, Fault) else capture.torn_line
+    line = capture.line if isinstance(capture, Fault) else capture.torn and capture.torn.line
     text = capture.text if isinstance(capture, Fault) else "the last line is cut"
     if isinstance(capture, Fault) or line is not None:
         health.malformed_llm_trajectory += 1

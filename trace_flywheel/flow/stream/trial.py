@@ -113,6 +113,9 @@ def _worth(trial: Trial, calls: list[TokenCall]) -> TokenCapture:
     found = msgspec.convert({"status": "captured", **token_account.summary(calls)}, TokenCapture)
     if not found.captured_calls:
         return msgspec.structs.replace(found, status="capture_off")
+    if capture.torn is not None:
+        told = f"line {capture.torn.line} of the capture is cut: {capture.torn.text}"
+        return msgspec.structs.replace(found, training_grade=False, reason=told)
     if trial.drop is not None:
         told = f"no tokens leave: {trial.drop.stage}/{trial.drop.reason}"
         return msgspec.structs.replace(found, reason=told)
