@@ -21,6 +21,7 @@ from trace_flywheel.flow import corpus_files, corpus_index, corpus_rows, purge
 from trace_flywheel.flow.corpora import Corpora, corpora_digest, open_corpora
 from trace_flywheel.flow.corpus_index import Comparison
 from trace_flywheel.flow.datasets import sft_dataset
+from trace_flywheel.flow.erasable import find_trace
 from trace_flywheel.lake.dataset import fates as fates_of
 from trace_flywheel.lake.dataset import find_version
 from trace_flywheel.lake.segments import DamagedError, State, shelves
@@ -322,7 +323,7 @@ def test_an_erased_row_leaves_the_index_and_does_not_come_back(flow: MakeFlow, t
     (hash_of,) = [r["exact_hash"] for r in index_rows(one) if r["trace_id"] == "t0"]
     assert holds(one, hash_of)
     curation = one.curation()
-    done = purge.purge(one.lake, one.settings, curation.inputs, purge.find_trace(one.lake, "t0"), "asked")
+    done = purge.purge(one.lake, one.settings, curation.inputs, find_trace(one.lake, "t0"), "asked")
     assert done.indexed == 1
     assert not holds(one, hash_of)
     write(file, rows_of(52), "a")
@@ -342,7 +343,7 @@ def test_the_index_of_an_erased_version_goes(flow: MakeFlow) -> None:
     open_corpora([Path(f"dataset:sft_dataset@{version}")], one.settings.home, PLAIN)
     assert [state.rows for state in states(one.settings.home)] == [2]
     inputs = one.curation().inputs
-    done = purge.purge(one.lake, one.settings, inputs, purge.find_trace(one.lake, "t0"), "asked")
+    done = purge.purge(one.lake, one.settings, inputs, find_trace(one.lake, "t0"), "asked")
     assert done.indexed == 2
     assert states(one.settings.home) == []
 

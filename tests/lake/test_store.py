@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_flywheel.lake import store
-from trace_flywheel.lake.parts import Part, RolloutParts, read_rollouts
+from trace_flywheel.lake.parts import RolloutParts, read_rollouts
 from trace_flywheel.lake.quarantine import quarantine, quarantines, release
-from trace_flywheel.lake.sidecar import FORMAT, LONG_NAME, LakeError, Sidecar, encode_run, file_mode
+from trace_flywheel.lake.sidecar import FORMAT, LONG_NAME, LakeError, Part, Sidecar, encode_run, file_mode
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.message import Message

@@ -39,9 +39,8 @@ from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.redaction_report import write_findings
 from trace_flywheel.flow.steps import Job, Step, StepResult
 from trace_flywheel.flow.workers import Crash, run_alone, worker_count
-from trace_flywheel.lake.parts import Part
 from trace_flywheel.lake.quarantine import quarantined, release
-from trace_flywheel.lake.sidecar import LakeError, Sidecar
+from trace_flywheel.lake.sidecar import LakeError, Part, Sidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage

@@ -16,9 +16,9 @@ import pyarrow as pa
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.index import entry
 from trace_flywheel.lake.index import INDEX_SCHEMA, index_table
-from trace_flywheel.lake.parts import Part, RolloutParts, TableFile, read_rollouts
+from trace_flywheel.lake.parts import RolloutParts, TableFile, read_rollouts
 from trace_flywheel.lake.purged import address_of
-from trace_flywheel.lake.sidecar import file_mode
+from trace_flywheel.lake.sidecar import Part, file_mode
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import CorrectionEntry
 from trace_flywheel.records.index import IndexEntry

@@ -29,10 +29,10 @@ from trace_flywheel.flow.names import every, name_of
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.files import sweep
-from trace_flywheel.lake.parts import Part, TableFile
+from trace_flywheel.lake.parts import TableFile
 from trace_flywheel.lake.purged import Tombstone, address_of, bury, erased_rows
 from trace_flywheel.lake.segments import DamagedError, building, shelves
-from trace_flywheel.lake.sidecar import Sidecar, file_mode
+from trace_flywheel.lake.sidecar import Part, Sidecar, file_mode
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.canonical import sha256_hex
 from trace_flywheel.records.errors import FlywheelError

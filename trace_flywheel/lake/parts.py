@@ -10,28 +10,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trace_flywheel.lake.codec import SCHEMA, rollouts_of, row_of, size_of, table_of
 from trace_flywheel.lake.files import OPEN_FILE, new_file
+from trace_flywheel.lake.sidecar import Part
 from trace_flywheel.records.rollout import Rollout
 
 BATCH_ROWS, BATCH_CHARS = 1_000, 16_000_000
 """A row group: large enough for zstd 1 to run at full speed, small enough for a worker's memory."""
 PART_ROWS, PART_CHARS = 20_000, 64_000_000
 """A part: the 16 to 64 MB in which work is spread over processes."""
-
-
-class Part(msgspec.Struct, frozen=True):
-    """One part file: what the sidecar says about it."""
-
-    name: str
-    rows: int
-    sha256: str
-    chunk: int = 0
-    """The chunk of source units it was read from."""
 
 
 class _Hashed:

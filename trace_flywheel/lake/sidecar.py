@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from trace_flywheel.lake.files import OPEN_FILE, PRIVATE_FILE
-from trace_flywheel.lake.parts import Part
 from trace_flywheel.records.canonical import sha256_hex
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop
@@ -39,6 +38,16 @@ class Counts(msgspec.Struct, frozen=True):
     @property
     def n_dropped(self) -> int:
         return sum(n for reasons in self.dropped.values() for n in reasons.values())
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One part file: what the sidecar says about it."""
+
+    name: str
+    rows: int
+    sha256: str
+    chunk: int = 0
+    """The chunk of source units it was read from."""
 
 
 class Sidecar(msgspec.Struct, frozen=True):

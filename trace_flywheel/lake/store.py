@@ -30,13 +30,14 @@ from trace_flywheel.lake.files import (
     sweep,
     workplace,
 )
-from trace_flywheel.lake.parts import Part, write_table
+from trace_flywheel.lake.parts import write_table
 from trace_flywheel.lake.remote import Remote
 from trace_flywheel.lake.sidecar import (
     FORMAT,
     RAW_ASSET,
     Counts,
     LakeError,
+    Part,
     Sidecar,
     TableSidecar,
     count_drops,

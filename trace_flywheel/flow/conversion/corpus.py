@@ -20,8 +20,6 @@ from trace_flywheel.flow.corpora import open_corpora
 from trace_flywheel.flow.corpus_index import Comparison
 from trace_flywheel.flow.corpus_rows import conversation_of
 from trace_flywheel.flow.validate import has_calls
-from trace_flywheel.lake.purged import erased_rows
-from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.redaction.policy import Policy
@@ -36,10 +34,8 @@ class Existing:
     def __init__(
         self, paths: Sequence[Path], home: Path, threshold: float, policy: Policy | str | None, keep: bool
     ) -> None:
-        lake = Lake(home)
-        found = open_corpora(
-            paths, home, Comparison(policy), keep=keep and lake.root.is_dir(), erased=erased_rows(lake)
-        )
+        keep = keep and (home / "lake").is_dir()
+        found = open_corpora(paths, home, Comparison(policy), keep=keep, erased=_erased(home))
         self.digests = found.identities
         self.skipped = found.skipped
         """Lines of no known shape, by file."""
@@ -87,6 +83,16 @@ class Existing:
         return lost | {
             left[at]: Refusal(Stage.NEAR_DUPLICATE, "corpus_near_duplicate", told) for at, told in near.items()
         }
+
+
+def _erased(home: Path) -> frozenset[str]:
+    if not (home / "lake").is_dir():
+        return frozenset()
+    # a lake comes with its library of tables
+    from trace_flywheel.lake.purged import erased_rows
+    from trace_flywheel.lake.store import Lake
+
+    return erased_rows(Lake(home))
 
 
 def _conversation(row: dict[str, Any]) -> Any:
