@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 from trace_flywheel.curation.holdout import Holdout
@@ -46,14 +47,16 @@ def audit(version: Version, holdout: Holdout, redactor: Redactor) -> dict[str, l
     order: list[str] = []
     for file in version.manifest["files"]:
         canonical = file["path"].startswith("data-")
-        faults["card_matches_files"] += _file(version.path, file)
-        for number, row in enumerate(_rows(version.path / file["path"]), 1):
+        seen = _Seen()
+        for number, line in enumerate(seen.lines(version.path / file["path"]), 1):
             place = f"{file['path']}:{number}"
-            if found := redactor.scan(row):
+            if found := redactor.scan_line(line):
                 faults["no_secret_left"].append(f"{place}: {', '.join(sorted(found))}")
             if canonical:
-                order.append(row["row_id"])
-                faults["no_golden"] += _golden(row, holdout, place)
+                order.append(_row_id(line).row_id)
+                if holdout.goldens:
+                    faults["no_golden"] += _golden(orjson.loads(line), holdout, place)
+        faults["card_matches_files"] += seen.differences(file)
     if order != [row.row_id for row in rows]:
         faults["provenance_complete"].append(f"{len(order)} rows in {CANONICAL}, {len(rows)} in provenance.parquet")
     faults["card_matches_files"] += _card(version, len(order))
@@ -116,22 +119,32 @@ def _message(row: Mapping[str, Any]) -> Message:
     return Message(row["role"], row["content"], row.get("reasoning_content"), tuple(calls))
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as stream:
-        for line in stream:
-            yield orjson.loads(line)
+class _Named(msgspec.Struct):
+    """The one field of a row by which it is known; the rest is passed over."""
+
+    row_id: str
 
 
-def _file(folder: Path, file: Mapping[str, Any]) -> Iterator[str]:
-    path = folder / file["path"]
-    digest, rows, size = hashlib.sha256(), 0, 0
-    with path.open("rb") as stream:
-        for line in stream:
-            digest.update(line)
-            rows, size = rows + 1, size + len(line)
-    found = {"rows": rows, "bytes": size, "sha256": digest.hexdigest()}
-    if wrong := [name for name, value in found.items() if file[name] != value]:
-        yield f"{file['path']}: {', '.join(wrong)} differ from the manifest"
+_row_id = msgspec.json.Decoder(_Named).decode
+
+
+class _Seen:
+    """A file while its lines are looked at: what the manifest says of it, counted along the way."""
+
+    def __init__(self) -> None:
+        self._digest, self._rows, self._size = hashlib.sha256(), 0, 0
+
+    def lines(self, path: Path) -> Iterator[bytes]:
+        with path.open("rb") as stream:
+            for line in stream:
+                self._digest.update(line)
+                self._rows, self._size = self._rows + 1, self._size + len(line)
+                yield line
+
+    def differences(self, file: Mapping[str, Any]) -> Iterator[str]:
+        found = {"rows": self._rows, "bytes": self._size, "sha256": self._digest.hexdigest()}
+        if wrong := [name for name, value in found.items() if file[name] != value]:
+            yield f"{file['path']}: {', '.join(wrong)} differ from the manifest"
 
 
 def _card(version: Version, rows: int) -> Iterator[str]:

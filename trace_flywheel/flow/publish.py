@@ -62,7 +62,7 @@ class Finisher:
                     break
                 if faults := list(one.validate(w)):
                     return _refused(row, "layout_refused", {"layout": one.NAME, "faults": faults[:MAX_FAULTS]})
-                if found := self._redactor.scan(w):
+                if found := self._redactor.scan_line(line):
                     return _refused(row, "finding_after_layout", {"layout": one.NAME, "rules": found})
                 lines.append(line)
                 self.columns[one.NAME].update(w)

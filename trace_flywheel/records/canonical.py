@@ -43,14 +43,21 @@ def canonical_json(value: Any) -> bytes:
 
 def _is_canonical(value: Any) -> bool:
     """Whether `canonical_value` would change nothing: ASCII is NFC, and only floats have several spellings."""
-    kind = type(value)
-    if kind is str:
-        return bool(value.isascii())
-    if kind is list or kind is tuple:
-        return all(map(_is_canonical, value))
-    if kind is dict:
-        return all(type(key) is str and key.isascii() for key in value) and all(map(_is_canonical, value.values()))
-    return kind is int or kind is bool or value is None
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        kind = type(one)
+        if kind is str:
+            if not one.isascii():
+                return False
+        elif kind is dict:
+            waiting += one
+            waiting += one.values()
+        elif kind is list or kind is tuple:
+            waiting += one
+        elif not (kind is int or kind is bool or one is None):
+            return False
+    return True
 
 
 def sha256_hex(data: bytes) -> str:
