@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: setup setup-dev demo test test-trainers lint ui bench harden proof clean
+.PHONY: setup setup-dev demo test test-cluster test-trainers lint ui bench harden proof clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.runtime
@@ -54,6 +54,18 @@ $(BENCHFLOW)/.ready:
 test-trainers: $(TRAINERS)/.ready $(BENCHFLOW)/.ready
 	TRAINERS_REQUIRED=1 BENCH=$(BENCHFLOW)/bin/bench $(TRAINERS)/bin/python -m pytest tests/trainers_proof
 
+# More than one machine: Redis, PostgreSQL and Celery workers, a Ray cluster. Dagster comes as its Celery package names it.
+CLUSTER := .venv-cluster
+
+$(CLUSTER)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(CLUSTER)
+	grep -v '^dagster' constraints.txt > $(CLUSTER)/constraints.txt
+	$(CLUSTER)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(CLUSTER)/constraints.txt --editable '.[dev,deploy,ray]'
+	@touch $@
+
+test-cluster: $(CLUSTER)/.ready
+	CLUSTER_REQUIRED=1 $(CLUSTER)/bin/python -m pytest -m 'deploy or ray'
+
 bench: setup-dev
 	$(BIN)/python -m benchmarks $(BENCH)
 
@@ -64,4 +76,4 @@ proof: setup-dev
 	$(BIN)/python -m tests.proof
 
 clean:
-	rm -rf $(VENV) $(TRAINERS) $(BENCHFLOW) .flywheel build dist
+	rm -rf $(VENV) $(CLUSTER) $(TRAINERS) $(BENCHFLOW) .flywheel build dist

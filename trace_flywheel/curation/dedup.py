@@ -66,16 +66,33 @@ def near_duplicates(
 ) -> pd.DataFrame:
     """Drops of alive rows near a better-ranked row that is itself kept. `prompt`, `supervised`: of the alive rows."""
     rows = np.flatnonzero(alive)
-    everyone = np.ones(len(rows), dtype=bool)
-    match, scores = _matched(
-        order=np.argsort(rank[rows], kind="stable"),
-        owner=_owners(frame)[rows],
+    match, scores = matches(owners(frame)[rows], rank[rows], prompt, supervised, threshold)
+    return near_drops(frame, rows, match, scores, threshold)
+
+
+def matches(
+    owner: np.ndarray, rank: np.ndarray, prompt: Spans, supervised: Spans, threshold: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each of n rows the best kept row that it is near (`NONE`: it is kept), and the Jaccards of both texts.
+
+    `owner`: the rollout of each row, `rank`: smaller wins.
+    """
+    everyone = np.ones(len(owner), dtype=bool)
+    return _matched(
+        order=np.argsort(rank, kind="stable"),
+        owner=owner,
         insert=everyone,
         candidate=everyone,
         prompt=prompt,
         supervised=supervised,
         threshold=threshold,
     )
+
+
+def near_drops(
+    frame: pd.DataFrame, rows: np.ndarray, match: np.ndarray, scores: np.ndarray, threshold: float
+) -> pd.DataFrame:
+    """The drops of `matches` among some rows of the frame."""
     lost = match != NONE
     said = [measured(pair, threshold) for pair in scores[lost].tolist()]
     evidence = [{"kept": a, **m} for a, m in zip(_addresses(frame, rows[match[lost]]), said, strict=True)]
@@ -156,7 +173,8 @@ def _buckets(sketches: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, int]:
     return buckets, used
 
 
-def _owners(frame: pd.DataFrame) -> np.ndarray:
+def owners(frame: pd.DataFrame) -> np.ndarray:
+    """A number for the rollout of each row."""
     return frame.groupby(["run_id", "trace_id"], sort=False).ngroup().to_numpy(dtype=np.int64)
 
 

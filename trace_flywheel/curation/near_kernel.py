@@ -1,9 +1,11 @@
 """The greedy pass over rows in rank order: each row is compared with kept rows of its own buckets only.
 
-Two rows can be near-duplicates only when prompt and supervised text both are, so either text's LSH buckets hold every
-partner. The row walks whichever side's buckets hold fewer kept rows: many attempts at one task are told apart by their
-answers, boilerplate answers by their prompts. Comparison goes from cheap to exact: set sizes, the sketches' estimate,
-then Jaccard of the shingle sets.
+Two rows are candidates when they share an LSH bucket of the prompt *and* one of the supervised text, so either side's
+buckets hold every candidate. The row walks whichever side's buckets hold fewer kept rows: many attempts at one task
+are told apart by their answers, boilerplate answers by their prompts. Comparison goes from cheap to exact: set sizes,
+the sketches' estimate, the other side's buckets, then Jaccard of the shingle sets. Of several near rows the best one
+is the match: the answer depends on candidates alone, never on the walk, so rows that share no candidate may be
+compared in different processes (`near_components`).
 """
 
 import numpy as np
@@ -63,6 +65,15 @@ def sizes_allow(offsets: np.ndarray, row: int, other: int, threshold: float) -> 
 
 
 @compiled
+def meet(buckets: np.ndarray, row: int, other: int) -> bool:
+    """Whether two rows share a bucket."""
+    for band in range(buckets.shape[1]):
+        if buckets[row, band] != NONE and buckets[row, band] == buckets[other, band]:
+            return True
+    return False
+
+
+@compiled
 def greedy(
     order: np.ndarray,
     owner: np.ndarray,
@@ -82,7 +93,7 @@ def greedy(
     match: np.ndarray,
     scores: np.ndarray,
 ) -> None:
-    """Fill `match` (row of the kept near-duplicate, or -1) and `scores` (Jaccard of prompt, of supervised text).
+    """Fill `match` (row of the best kept near-duplicate, or -1) and `scores` (Jaccard of prompt, of supervised text).
 
     `order` lists rows best first. Buckets are (rows, bands) of ids below `n_buckets`, -1 where a row is alone.
     Rows with `candidate` are looked up; rows with `insert` that found no match can be matched by later ones.
@@ -95,8 +106,10 @@ def greedy(
     following = np.full(entries, NONE, dtype=np.int32)
     entry_row = np.empty(entries, dtype=np.int32)
     seen = np.full(len(owner), NONE, dtype=np.int64)
+    place = np.empty(len(owner), dtype=np.int64)
     used = 0
-    for row in order:
+    for at, row in enumerate(order):
+        place[row] = at
         if candidate[row]:
             cost_prompt = 0
             cost_supervised = 0
@@ -109,17 +122,20 @@ def greedy(
             for band in range(bands):
                 bucket = prompt_buckets[row, band] if side == 0 else supervised_buckets[row, band]
                 entry = head[side, bucket] if bucket != NONE else NONE
-                while entry != NONE and match[row] == NONE:
+                while entry != NONE:
                     other = entry_row[entry]
                     entry = following[entry]
                     if seen[other] == row or owner[other] == owner[row]:
                         continue
                     seen[other] = row
+                    if match[row] != NONE and place[other] > place[match[row]]:
+                        continue
                     if (
                         sizes_allow(supervised_offsets, row, other, threshold)
                         and sizes_allow(prompt_offsets, row, other, threshold)
                         and agreement(supervised_sketches, row, other) >= prefilter
                         and agreement(prompt_sketches, row, other) >= prefilter
+                        and meet(supervised_buckets if side == 0 else prompt_buckets, row, other)
                     ):
                         of_prompt = jaccard(prompt_values, prompt_offsets, row, other)
                         of_supervised = jaccard(supervised_values, supervised_offsets, row, other)
@@ -127,8 +143,6 @@ def greedy(
                             match[row] = other
                             scores[row, 0] = of_prompt
                             scores[row, 1] = of_supervised
-                if match[row] != NONE:
-                    break
         if insert[row] and match[row] == NONE:
             for side in range(2):
                 for band in range(bands):

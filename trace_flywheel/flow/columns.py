@@ -52,6 +52,11 @@ class Columns:
     def only(self, rows: np.ndarray) -> "Columns":
         return Columns(self.files, self.file[rows], self.at[rows])
 
+    def pruned(self) -> "Columns":
+        """The same rows, with no file but theirs: what is sent to another process."""
+        used, file = np.unique(self.file, return_inverse=True)
+        return Columns(tuple(self.files[n] for n in used.tolist()), file.astype(np.int32), self.at)
+
     def spans(self, mask: np.ndarray) -> tuple[Spans, Spans]:
         """Prompt and supervised text of the rows under a mask."""
         rows = np.flatnonzero(mask)

@@ -19,12 +19,13 @@ from trace_flywheel.curation.meaning import same_meaning
 from trace_flywheel.curation.preference import build_pairs, unfit
 from trace_flywheel.curation.quality import quality_drops
 from trace_flywheel.curation.selection import task_cap, top_fraction
+from trace_flywheel.curation.standing import Corpus
 from trace_flywheel.flow.corpora import Corpora
 from trace_flywheel.flow.frame import Index
-from trace_flywheel.flow.funnel import Attempts, Curated, crossing_drops, entered, hold_out
+from trace_flywheel.flow.funnel import Attempts, Curated, Funnel, crossing_drops, entered, hold_out
 from trace_flywheel.flow.meanings import Meanings
 from trace_flywheel.records.fate import Stage
-from trace_flywheel.settings import Settings
+from trace_flywheel.settings import Dedup, Settings
 
 ALARM_ROWS = 4
 """Rows of a task below which a share says nothing."""
@@ -47,13 +48,8 @@ def sft(
         funnel.take(dedup.corpus_exact_duplicates(frame, funnel.alive, corpus))
     selected = top_fraction(frame, funnel.alive, settings.selection, settings.seed)
     funnel.take(selected.drops)
-    before, threshold = funnel.alive.copy(), settings.dedup.threshold
-    spans = index.columns.spans(before)
-    funnel.take(dedup.near_duplicates(frame, before, rank, *spans, threshold))
-    if corpus is not None:
-        left = np.flatnonzero(funnel.alive[before])
-        rest = (spans[0].take(left), spans[1].take(left))
-        funnel.take(dedup.corpus_near_duplicates(funnel.alive, *rest, corpus, threshold))
+    before = funnel.alive.copy()
+    near_duplicates(funnel, index, rank, corpus, settings.dedup)
     if (alike := settings.dedup.embedding_threshold) is not None:
         funnel.take(same_meaning(frame, funnel.alive.copy(), rank, meanings.of(index), alike, meanings.model))
     collapsed = _collapsed(frame, before, funnel.alive, settings.dedup.alarm_share)
@@ -74,6 +70,23 @@ def sft(
     if marked:
         warnings.append(f"{marked} rows were graded by nobody; their sources are set to `ungraded = accept`.")
     return Curated("sft", index, np.flatnonzero(funnel.alive), funnel.drops, facts=facts, warnings=tuple(warnings))
+
+
+def near_duplicates(funnel: Funnel, index: Index, rank: np.ndarray, corpus: Corpus | None, chosen: Dedup) -> None:
+    """Rows near a better one, then rows near the corpora. Their texts are read once, or by the tasks of a cluster."""
+    before, threshold = funnel.alive.copy(), chosen.threshold
+    if not chosen.ray_address:
+        spans = index.columns.spans(before)
+        funnel.take(dedup.near_duplicates(index.frame, before, rank, *spans, threshold))
+        left = np.flatnonzero(funnel.alive[before])
+        rest = (spans[0].take(left), spans[1].take(left)) if corpus is not None else None
+    else:
+        from trace_flywheel.flow.near_ray import near_duplicates_on_ray
+
+        funnel.take(near_duplicates_on_ray(index.frame, before, rank, index.columns, threshold, chosen.ray_address))
+        rest = index.columns.spans(funnel.alive) if corpus is not None else None
+    if corpus is not None and rest is not None:
+        funnel.take(dedup.corpus_near_duplicates(funnel.alive, *rest, corpus, threshold))
 
 
 def _collapsed(frame: pd.DataFrame, before: np.ndarray, after: np.ndarray, share: float) -> pd.DataFrame:

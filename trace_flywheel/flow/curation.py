@@ -28,7 +28,7 @@ from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.grading import Withdrawal
 from trace_flywheel.settings import Depth, Settings
 
-CODE = 4
+CODE = 5
 """Goes up when the same inputs and settings give other rows."""
 
 

@@ -8,6 +8,7 @@ misspelt setting never passes silently. Each field says its unit and, where it i
 Only what changes bytes enters `Settings.hashed()`; workers, ports and paths never do.
 """
 
+from trace_flywheel.settings.decisions import Dedup as Dedup
 from trace_flywheel.settings.decisions import Goldens as Goldens
 from trace_flywheel.settings.decisions import Groups as Groups
 from trace_flywheel.settings.decisions import Pairs as Pairs

@@ -78,6 +78,8 @@ class Dedup(Section):
     """Share of a task's rows (of four or more) lost to near-duplicates above which the card warns of a template."""
     index: bool = True
     """Keep what is known of corpora in the home; off, they are read anew each time. What is found is the same."""
+    ray_address: str = ""
+    """Ray cluster (`auto`, `host:6379`) whose tasks compare rows where the index outgrows one machine; empty: none."""
 
 
 class Splits(Section):

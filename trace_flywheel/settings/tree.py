@@ -72,7 +72,8 @@ class Settings(BaseSettings):
         for name in ("paths", "forget"):
             tree["goldens"].pop(name)
         tree["grading"].pop("verdicts")
-        tree["dedup"].pop("index")
+        for name in ("index", "ray_address"):
+            tree["dedup"].pop(name)
         if tree["dedup"]["embedding_threshold"] is None:
             tree["dedup"].pop("embedding_threshold")
         tree.pop("depth")  # the classifier's digest holds what its files say
