@@ -23,7 +23,9 @@ from trace_flywheel.settings import Settings
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("n", "r", "l", "st")]
 CHECKOUT = Path(__file__).parents[2]
-needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra ray")
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None and not os.environ.get("CLUSTER_REQUIRED"), reason="needs the extra `ray`"
+)
 
 
 def index_files(folder: Path, files: int, rows: int) -> tuple[pd.DataFrame, Columns]:
