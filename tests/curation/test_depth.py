@@ -21,11 +21,17 @@ from trace_flywheel.curation.depth import (
     train,
     training_set_hash,
 )
-from trace_flywheel.curation.depth_features import COLUMNS, HEAD, asked, features
+from trace_flywheel.curation.depth_asked import HEAD, asked
+from trace_flywheel.curation.depth_features import COLUMNS, FEATURES_VERSION, features
 from trace_flywheel.records.message import Message
 
 CHALLENGE = Path(__file__).with_name("depth_challenge.jsonl")
-CHALLENGES = {"depth_challenge": 0.93, "depth_challenge_styles": 0.9, "depth_challenge_fresh": 0.86}
+CHALLENGES = {
+    "depth_challenge": 0.93,
+    "depth_challenge_styles": 0.9,
+    "depth_challenge_fresh": 0.86,
+    "depth_challenge_natural": 0.85,
+}
 """Least accuracy on each set that is never trained on."""
 
 
@@ -133,7 +139,7 @@ def test_saved_model_labels_as_before(model: DepthModel, tmp_path: Path) -> None
 def test_model_for_other_features_is_refused(model: DepthModel, tmp_path: Path) -> None:
     model.save(tmp_path)
     path = tmp_path / "depth.json"
-    path.write_text(path.read_text().replace('"features": 2', '"features": 0'))
+    path.write_text(path.read_text().replace(f'"features": {FEATURES_VERSION}', '"features": 0'))
     with pytest.raises(ValueError, match=r"features 0.*train it again"):
         DepthModel.load(tmp_path)
 
@@ -193,6 +199,23 @@ def test_of_several_paragraphs_what_asks_is_read_and_not_the_greetings() -> None
     assert asked("It was a long day.\n\nWhat is the capital of Peru?\n\nThanks, Bo") == "What is the capital of Peru?"
     assert asked("The server is down.\nFind the cause. Restart it.\nAnn") == "Find the cause."
     assert asked("One day.\nThen another.\nSo it went.") == "One day.\nSo it went."
+
+
+def test_pasted_lines_are_not_what_asks() -> None:
+    log = "2024-03-02 11:04:18 ERROR [pool-2] could not acquire lock\n  at a.b.C(C.java:7)\n"
+    assert asked(f"{log}why does it hang?") == "why does it hang?"
+    assert asked(f"{log}tell me which pool that was") == "tell me which pool that was"
+    assert "ERROR" in asked(log), "a log alone is read as it is"
+    assert asked("$ df -h\nwhich disk is full") == "`…`\nwhich disk is full"
+    assert asked("We met in May.\nIt rained, sadly.") == "We met in May.\nIt rained, sadly."
+
+
+def test_of_a_long_story_its_questions_are_read_else_its_end() -> None:
+    story = "We went to the lake, all of us, and the dog too. " * 5
+    assert asked(f"{story}Which lake is the largest?") == "Which lake is the largest?"
+    assert asked(f"{story}I wonder where he is now.") == "I wonder where he is now."
+    assert asked(f"{story}And then it rained.") == "And then it rained."
+    assert len(asked("word " * 100)) == 260
 
 
 def test_task_of_a_rollout_is_its_first_user_turn() -> None:

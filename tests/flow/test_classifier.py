@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.flow.conftest import Flow, trace
-from trace_flywheel.curation.depth import DepthModel, _distinct, cross_validate, families, seed_report, seed_set, train
+from trace_flywheel.curation.depth import DepthModel, _distinct, cross_validate, seed_report, seed_set, train
+from trace_flywheel.curation.depth_families import families, near_any
 from trace_flywheel.flow.curation import freshness
 from trace_flywheel.flow.names import classifier_of
 from trace_flywheel.flow.tables import depth_classifier
@@ -72,7 +73,7 @@ def test_labels_that_contradict_the_seed_set_are_told(flow: MakeFlow, tmp_path: 
 
 
 def test_the_report_that_ships_is_that_of_the_seed_set() -> None:
-    """After a change of the seed set or the features: write `depth_seed_report.json` again, as this test reckons it."""
+    """After a change of the seed set or the features: `python -m trace_flywheel.flow.depth.seed`."""
     shipped, reckoned = seed_report(), cross_validate(seed_set())
     assert shipped is not None
     # Sums differ in their last digits between processors: a prompt on the edge between two classes may change sides.
@@ -83,7 +84,7 @@ def test_the_report_that_ships_is_that_of_the_seed_set() -> None:
 
 
 def test_the_model_that_ships_is_that_of_the_seed_set() -> None:
-    """After a change of the seed set or the features: write `depth_seed_model.*` again, as this test fits it."""
+    """After a change of the seed set or the features: `python -m trace_flywheel.flow.depth.seed`."""
     shipped, fitted = DepthModel.of_seed_set(), train(seed_set())
     assert shipped is not None
     same = {**shipped.info, "labels": tuple(shipped.info["labels"]), "versions": fitted.info["versions"]}
@@ -108,3 +109,12 @@ def test_changed_features_make_no_use_of_the_model_that_ships(monkeypatch: pytes
 def test_near_prompts_are_one_family_and_stand_in_one_fold() -> None:
     prompts = ["what is the capital of peru?", "what is the capital of cuba?", "write a poem about rain", "thanks!"]
     assert families(prompts) == ["what is the capital of cuba?"] * 2 + prompts[2:]
+    assert near_any(["what is the capital of chad?", "thanks", "write a letter", "thanks!"], prompts) == [0, 1, 3]
+    assert near_any(prompts, []) == near_any([], prompts) == []
+
+
+def test_held_out_prompts_near_training_prompts_are_named(flow: MakeFlow, tmp_path: Path) -> None:
+    rows = [("capital of kazakhstan??", "single"), ("which frobnicator hums at dusk?", "single")]
+    one = small(flow, depth={"held_out": [labels(tmp_path / "held.jsonl", *rows)], "min_f1": 0})
+    told = depth_classifier(one.curation()).facts["held_out"]
+    assert (told["near_training"], told["near_prompts"]) == (1, ["capital of kazakhstan??"])

@@ -73,6 +73,8 @@ def train(
 
 def _print_report(told: dict[str, Any]) -> None:
     print(f"by {told['by']}: accuracy {told['accuracy']:.3f}, macro-F1 {told['macro_f1']:.3f}")
+    if near := told.get("near_training"):
+        print(f"  {near} held-out prompts are near training prompts, as: {'; '.join(told['near_prompts'])}")
     for name, scores in told["classes"].items():
         precision, recall, f1 = (f"{scores[key]:.3f}" for key in ("precision", "recall", "f1"))
         print(f"  {name}: precision {precision}, recall {recall}, F1 {f1}, n {scores['n']}")

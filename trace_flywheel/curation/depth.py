@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from trace_flywheel.curation.depth_families import families
 from trace_flywheel.curation.depth_features import COLUMNS, FEATURES_VERSION, features
 from trace_flywheel.records.canonical import content_id, folded, sha256_hex
 from trace_flywheel.records.message import Message, text_of
@@ -27,8 +28,6 @@ _INVERSE_REGULARISATION = 1.0
 _MIN_ROWS = 2
 """Training prompts that an n-gram stands in before it gets a weight: one prompt's own words teach nothing."""
 _FOLDS = 5
-NEAR = 0.5
-"""Jaccard from which two prompts are of one family."""
 
 
 class Labelled(msgspec.Struct, frozen=True, order=True):
@@ -179,28 +178,6 @@ def cross_validate(labelled: Iterable[Labelled]) -> DepthReport:
         truth += [row.label for row in tested]
         predicted += model.label([row.prompt for row in tested])[0]
     return report_of(truth, predicted)
-
-
-def families(prompts: Sequence[str]) -> list[str]:
-    """For each prompt the least prompt that it is near, by way of others: templates filled in differently are one
-    family. Near: Jaccard of character 4-grams at `NEAR` or above."""
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    grams = [{p[i : i + 4] for i in range(max(1, len(p) - 3))} for p in prompts]
-    numbers: dict[str, int] = {}
-    columns = [numbers.setdefault(gram, len(numbers)) for own in grams for gram in sorted(own)]
-    ends = np.cumsum([0, *map(len, grams)])
-    matrix = csr_matrix((np.ones(len(columns), dtype=np.int32), columns, ends), shape=(len(prompts), len(numbers)))
-    common = (matrix @ matrix.T).tocoo()
-    sizes = np.diff(ends)
-    near = common.data >= NEAR * (sizes[common.row] + sizes[common.col] - common.data)
-    links = csr_matrix((near[near], (common.row[near], common.col[near])), shape=common.shape)
-    _, label = connected_components(links, directed=False)
-    first: dict[int, str] = {}
-    for name, prompt in zip(label.tolist(), prompts, strict=True):
-        first[name] = min(first.get(name, prompt), prompt)
-    return [first[name] for name in label.tolist()]
 
 
 def seed_report() -> DepthReport | None:

@@ -97,7 +97,7 @@ def model_of(path: Path | None) -> Classifier:
     if path is None:
         from trace_flywheel.curation.depth import seed_set, train
 
-        return train(seed_set())
+        return DepthModel.of_seed_set() or train(seed_set())
     try:
         return TgfrModel.load(path) if path.suffix == ".tgfr" else DepthModel.load(path)
     except (ValueError, KeyError) as error:

@@ -25,11 +25,15 @@ from trace_flywheel.curation.depth import (
     train,
     training_set_hash,
 )
+from trace_flywheel.curation.depth_families import near_any
 from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.depth.rows import Classifier, rows_of
+from trace_flywheel.records.canonical import folded
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.settings import Depth
 
+NAMED, NAMED_CHARS = 5, 60
+"""How many prompts a report names, and how much of each."""
 _LABEL_KEYS = ("reasoning_depth", "label", "depth")
 
 
@@ -73,9 +77,10 @@ def trained(depth: Depth) -> DepthModel:
         as_shipped = depth.seed_set and not depth.labels
         model = (DepthModel.of_seed_set() if as_shipped else None) or train(rows)
         if held_out:
-            judged, by = judge(model, held_out), "held-out files"
+            judged, by, more = judge(model, held_out), "held-out files", near_training(held_out, rows)
         else:
             judged, by = (seed_report() if as_shipped else None) or cross_validate(rows), "five folds"
+            more = {}
     except ValueError as error:
         raise FlywheelError(f"depth.labels: cannot train: {error}") from None
     if judged.macro_f1 < depth.min_f1:
@@ -83,7 +88,7 @@ def trained(depth: Depth) -> DepthModel:
             f"depth classifier: macro-F1 {judged.macro_f1:.3f} by {by} is below depth.min_f1 {depth.min_f1:g}; add "
             f"labelled prompts of {_worst(judged)}. The classifier before stays"
         )
-    model.info["held_out"] = {"by": by, **told(judged)}
+    model.info["held_out"] = {"by": by, **told(judged), **more}
     return model
 
 
@@ -95,13 +100,14 @@ def train_default(files: Sequence[Path], seed: bool, held_out: Path | None, min_
     try:
         model = train(rows)
         if held_out is None:
-            judged, by = cross_validate(rows), "five-fold cross-validation"
+            judged, by, more = cross_validate(rows), "five-fold cross-validation", {}
         else:
-            judged, by = judge(model, read_labels(held_out).labelled), "held-out file"
+            apart = read_labels(held_out).labelled
+            judged, by, more = judge(model, apart), "held-out file", near_training(apart, rows)
     except ValueError as error:
         raise FlywheelError(f"cannot train: {error}") from None
     _gate(judged, min_f1, by)
-    model.info["held_out"] = {"by": by, **told(judged)}
+    model.info["held_out"] = {"by": by, **told(judged), **more}
     _save(model, out)
     return {**model.info, "waiting": sum(one.waiting for one in read), "out": str(out)}
 
@@ -126,12 +132,20 @@ def train_tgfr(
     answer: dict[str, Any] = {"rows": len(rows), "training_set": training_set_hash(rows), "out": str(out)}
     answer["epochs"] = [{"loss": round(e.loss, 4), "accuracy": round(e.accuracy, 4)} for e in epochs]
     if held_out is not None:
-        judged = judge(model, read_labels(held_out).labelled)
+        apart = read_labels(held_out).labelled
+        judged = judge(model, apart)
         _gate(judged, min_f1, "held-out file")
-        answer["held_out"] = {"by": "held-out file", **told(judged)}
+        answer["held_out"] = {"by": "held-out file", **told(judged), **near_training(apart, rows)}
     with replaced(out) as file:
         file.write(model.encoded())
     return answer
+
+
+def near_training(held_out: Sequence[Labelled], rows: Sequence[Labelled]) -> dict[str, Any]:
+    """How many held-out prompts are near one that was trained on, and how the first of them begin: by them a model
+    looks better than it is."""
+    near = near_any([folded(row.prompt) for row in held_out], [folded(row.prompt) for row in rows])
+    return {"near_training": len(near), "near_prompts": [held_out[i].prompt[:NAMED_CHARS] for i in near[:NAMED]]}
 
 
 def judge(model: Classifier, rows: Sequence[Labelled]) -> DepthReport:
