@@ -63,6 +63,27 @@ def test_a_trial_without_a_readable_result_has_no_coverage(job, capsys):
 def test_coverage_of_nothing(tmp_path, capsys):
     assert main(["token-coverage", str(tmp_path / "none")]) == 2
     assert "no such path" in capsys.readouterr().err
+    (tmp_path / "file.jsonl").write_text("{}\n")
+    assert main(["token-coverage", str(tmp_path / "file.jsonl")]) == 2
+    assert "file.jsonl: is no folder; give a job folder" in capsys.readouterr().err
+    assert main(["token-coverage", str(tmp_path), "--json"]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, "no result.json found here" in printed.err) == ("", True)
+
+
+def test_a_stream_of_no_job_is_bad_input(tmp_path, capsys):
+    (tmp_path / "notes").mkdir()
+    assert main(["stream", str(tmp_path), "--no-follow"]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, "holds no trial; give a job folder" in printed.err) == ("", True)
+    assert main(["stream", str(tmp_path), "--timeout", "0"]) == 3  # one that follows may wait for a job to begin
+
+
+@pytest.mark.parametrize("name", ["evaluation.json", "summary.json"])
+def test_a_job_without_a_finished_trial_is_none_the_less_a_job(name, tmp_path, capsys):
+    (tmp_path / name).write_text("{}")
+    assert main(["stream", str(tmp_path), "--no-follow"]) == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_a_folder_whose_name_is_not_utf_8_stops_neither_stream_nor_coverage(job, capsys):

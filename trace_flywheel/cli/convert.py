@@ -1,13 +1,12 @@
 """`flywheel convert`: job folders to one trainer file."""
 
-import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from trace_flywheel.cli.options import group_keys
+from trace_flywheel.cli.options import finite, group_keys
 from trace_flywheel.records.normalisation import Normalisation
 
 BRANCHES = "branch-tree"
@@ -35,7 +34,9 @@ def convert(
     include_subagents: Annotated[
         bool, typer.Option("--include-subagents", "--subagent-rows", help="Also sub-agents' conversations, tagged.")
     ] = False,
-    min_reward: Annotated[float | None, typer.Option("--min-reward", help="Least reward of a row.")] = None,
+    min_reward: Annotated[
+        float | None, typer.Option("--min-reward", callback=finite, help="Least reward of a row.")
+    ] = None,
     group_advantage: Annotated[
         Normalisation | None, typer.Option("--group-advantage", help="Give each row its group's advantage.")
     ] = None,
@@ -77,7 +78,7 @@ def convert(
     compat: Annotated[
         Literal["benchflow"] | None, typer.Option("--compat", help="BenchFlow's window and helper calls.")
     ] = None,
-    expected_rows: Annotated[int | None, typer.Option("--expected-rows", help="Fail on another number.")] = None,
+    expected_rows: Annotated[int | None, typer.Option("--expected-rows", min=0, help="Fail on another number.")] = None,
     redact: Annotated[bool, typer.Option("--redact/--no-redact", help="Replace secrets and personal data.")] = True,
     strict: Annotated[bool, typer.Option("--strict", help="Fail at the first rollout that cannot be read.")] = False,
     require_tool_calls: Annotated[
@@ -106,8 +107,6 @@ def convert(
     def warn(text: str) -> None:
         print(text, file=sys.stderr)
 
-    if min_reward is not None and not math.isfinite(min_reward):
-        raise typer.BadParameter("must be a finite number", param_hint="--min-reward")
     by = group_keys(group_by)
     window = _window(format, context_policy, tokenizer, tokenizer_revision, max_length)
     if compat is not None:

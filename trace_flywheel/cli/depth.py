@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from trace_flywheel.cli.options import AsJson, program
+from trace_flywheel.cli.options import AsJson, finite, positive, program
 
 if TYPE_CHECKING:
     from trace_flywheel.records.shortage import Shortage
@@ -41,13 +41,13 @@ def train(
         Path | None, typer.Option("--held-out", "--heldout", help="Labelled prompts to judge by; else five folds.")
     ] = None,
     min_f1: Annotated[
-        float, typer.Option("--min-f1", min=0, max=1, help="Macro-F1 below which nothing is written.")
+        float, typer.Option("--min-f1", min=0, max=1, callback=finite, help="Macro-F1 below which nothing is written.")
     ] = 0.5,
     vocab: Annotated[int, typer.Option("--vocab", min=1024, help="Of a .tgfr: hash buckets.")] = 65536,
     ngram: Annotated[int, typer.Option("--ngram", min=1, max=3, help="Of a .tgfr: n-gram order.")] = 3,
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Of a .tgfr.")] = 8,
-    lr: Annotated[float, typer.Option("--lr", help="Of a .tgfr: learning rate.")] = 0.1,
-    l2: Annotated[float, typer.Option("--l2", help="Of a .tgfr: weight decay.")] = 1e-5,
+    lr: Annotated[float, typer.Option("--lr", callback=positive, help="Of a .tgfr: learning rate.")] = 0.1,
+    l2: Annotated[float, typer.Option("--l2", min=0, callback=finite, help="Of a .tgfr: weight decay.")] = 1e-5,
     seed: Annotated[int, typer.Option("--seed", help="Of a .tgfr: order of the examples.")] = 42,
     as_json: AsJson = False,
 ) -> None:

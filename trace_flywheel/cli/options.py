@@ -1,5 +1,6 @@
 """Options that several commands share, and how they become settings."""
 
+import math
 import os
 import shutil
 import sys
@@ -16,6 +17,20 @@ Roots = Annotated[
     list[Path] | None, typer.Option("--root", help="Folder that holds job folders, at any depth. May be repeated.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def finite(value: float | None) -> float | None:
+    """Callback of options that take a float: NaN and infinities pass every bound, and every comparison wrongly."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter("must be a finite number")
+    return value
+
+
+def positive(value: float) -> float:
+    """Callback of options where 0 means nothing either."""
+    if not (math.isfinite(value) and value > 0):
+        raise typer.BadParameter("must be a finite number above 0")
+    return value
 
 
 def settings_of(home: Path | None, config: Path | None, roots: list[Path] | None = None) -> Any:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from trace_flywheel.cli.options import finite, group_keys
 from trace_flywheel.records.errors import FlywheelError
 
 BAD_INPUT = 2
@@ -20,8 +21,12 @@ def stream(
     job: Annotated[Path, typer.Argument(metavar="JOB", help="A job folder, or one that holds a single job.")],
     format: Annotated[Literal["jsonl"], typer.Option("--format", help="One JSON object a line.")] = "jsonl",
     follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for the job to end.")] = True,
-    poll_interval: Annotated[float, typer.Option("--poll-interval", min=0.01, help="Seconds between looks.")] = 1.0,
-    timeout: Annotated[float | None, typer.Option("--timeout", min=0, help="Seconds to follow at most.")] = None,
+    poll_interval: Annotated[
+        float, typer.Option("--poll-interval", min=0.01, callback=finite, help="Seconds between looks.")
+    ] = 1.0,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0, callback=finite, help="Seconds to follow at most.")
+    ] = None,
     group_size: Annotated[
         int | None, typer.Option("--group-size", min=1, help="Print groups of N whole, with their advantages.")
     ] = None,
@@ -34,7 +39,6 @@ def stream(
 ) -> None:
     from msgspec.json import encode
 
-    from trace_flywheel.cli.options import group_keys
     from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.flow.stream.follow import Request, Stream
     from trace_flywheel.settings import load_settings

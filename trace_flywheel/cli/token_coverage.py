@@ -9,7 +9,7 @@ import typer
 
 from trace_flywheel.cli.options import AsJson
 
-NO_PATH = 2
+BAD_INPUT = 2
 
 
 def token_coverage(
@@ -25,12 +25,16 @@ def token_coverage(
     from trace_flywheel.settings import load_settings
     from trace_flywheel.sources.reader import ReadOptions
 
-    if not path.exists():
-        print(f"flywheel: {path}: no such path; give a job folder", file=sys.stderr)
-        raise typer.Exit(NO_PATH)
+    if not path.is_dir():
+        what = "is no folder" if path.exists() else "no such path"
+        print(f"flywheel: {path}: {what}; give a job folder", file=sys.stderr)
+        raise typer.Exit(BAD_INPUT)
     settings = load_settings()
     options = ReadOptions(max_line_bytes=int(settings.ingest.max_line_mb * 1e6))
     report = coverage(path, redactor(policy_of(settings)), options)
+    if not report.rollouts:
+        print(f"flywheel: {path}: no result.json found here, so no rollout; give a job folder", file=sys.stderr)
+        raise typer.Exit(BAD_INPUT)
     if as_json:
         print(json.dumps(msgspec.to_builtins(report), indent=2))
         return

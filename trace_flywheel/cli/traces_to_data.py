@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from trace_flywheel.cli.options import AsJson, Config, settings_of
+from trace_flywheel.cli.options import AsJson, Config, finite, settings_of
 
 if TYPE_CHECKING:
     from trace_flywheel.flow.recordings.report import Report
@@ -32,7 +32,10 @@ def traces_to_data(
         bool, typer.Option("--no-tool-echo-drop", help="Keep answers that are a tool call or a tool's output.")
     ] = False,
     minhash_threshold: Annotated[
-        float | None, typer.Option("--minhash-threshold", help="Near-duplicates from here on; above 1 none.")
+        float | None,
+        typer.Option(
+            "--minhash-threshold", min=0.0, callback=finite, help="Near-duplicates from here on; above 1 none."
+        ),
     ] = None,
     minhash_shingle: Annotated[
         int | None, typer.Option("--minhash-shingle", min=1, help="Of the original's sketch, with --compat (5).")
@@ -67,7 +70,9 @@ def traces_to_data(
     dpo_shape: Annotated[
         Literal["trl", "posttrainllm"], typer.Option("--dpo-shape", help="Keys of a pair, by trainer.")
     ] = "trl",
-    min_margin: Annotated[float, typer.Option("--min-margin", min=0.0, help="Least margin of a pair.")] = 0.0,
+    min_margin: Annotated[
+        float, typer.Option("--min-margin", min=0.0, callback=finite, help="Least margin of a pair.")
+    ] = 0.0,
     compat: Annotated[
         str | None,
         typer.Option(

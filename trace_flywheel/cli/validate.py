@@ -14,7 +14,7 @@ def validate(
     require_tool_calls: Annotated[
         bool, typer.Option("--require-tool-calls", help="Fail where a row calls no tool, or there is no row.")
     ] = False,
-    expected_rows: Annotated[int | None, typer.Option("--expected-rows", help="Fail on another number.")] = None,
+    expected_rows: Annotated[int | None, typer.Option("--expected-rows", min=0, help="Fail on another number.")] = None,
     source_jobs: Annotated[
         list[Path] | None, typer.Option("--source-jobs", help="BenchFlow jobs that the rows came from: their health.")
     ] = None,

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trace_flywheel.flow.stream.cursor import Cursor
-from trace_flywheel.flow.stream.job import Found, State, job_of, results, state_of
+from trace_flywheel.flow.stream.job import Found, State, is_marked, job_of, results, state_of
 from trace_flywheel.flow.stream.trial import Trial, key_of, read_trial, record_of
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.rollout_stream import RolloutRecord
 from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.sources import benchflow_folders as folders
 from trace_flywheel.sources.benchflow_retry import retries
 from trace_flywheel.sources.jsonl import Fault
 from trace_flywheel.sources.reader import NAME_FAULT, ReadOptions, is_nameable, printable
@@ -80,6 +81,8 @@ class Stream:
                 last = state
             if job is not None:
                 cursor = cursor or self._cursor(job)
+                if self._nothing(job, state):
+                    raise FlywheelError(f"{self.request.job}: holds no trial; give a job folder")
                 yield from self._scan(job, cursor)
             ended = state in (State.FINISHED, State.DIED) or not self.request.follow
             late = self.request.timeout is not None and time.monotonic() - started >= self.request.timeout
@@ -104,6 +107,11 @@ class Stream:
             what = "is no folder" if path.exists() else "no such folder"
             raise FlywheelError(f"{path}: {what}; give a job folder")
         return None
+
+    def _nothing(self, job: Path, state: State) -> bool:
+        """Whether nothing comes of it: without waiting, a folder that holds no trial and no job's own file."""
+        waits = self.request.follow or state is not State.WAITING or is_marked(job)
+        return not waits and next(folders.trials(job), None) is None
 
     def _cursor(self, job: Path) -> Cursor:
         return Cursor.parse(self.request.after, job.name) if self.request.after else Cursor(job.name)

@@ -38,17 +38,17 @@ class Found(msgspec.Struct, frozen=True):
 
 def job_of(path: Path) -> Path:
     """The job that is meant: the folder, or the only marked job inside it. Raises `FlywheelError` for several."""
-    if _is_marked(path):
+    if is_marked(path):
         return path
     inside = [path / name for name in folders.listing(path).folders]
-    marked = [folder for folder in inside if _is_marked(folder)]
+    marked = [folder for folder in inside if is_marked(folder)]
     if len(marked) > 1:
         names = ", ".join(folder.name for folder in marked)
         raise FlywheelError(f"{path}: holds several jobs ({names}); give one of them")
     return marked[0] if marked else path
 
 
-def _is_marked(folder: Path) -> bool:
+def is_marked(folder: Path) -> bool:
     """Whether a job's own files lie there; a folder that may not be looked into is no job to follow."""
     return not folders.listing(folder).others.isdisjoint(MARKS)
 
