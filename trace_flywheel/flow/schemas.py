@@ -17,7 +17,7 @@ import orjson
 from trace_flywheel.records import benchflow, documents
 from trace_flywheel.records.rollout_stream import CoverageReport, RolloutRecord
 from trace_flywheel.records.rows import Provenance
-from trace_flywheel.trainers import conversation_models, row_models
+from trace_flywheel.trainers import branch_models, conversation_models, episode_models, row_models
 
 BASE = "https://trace-flywheel.dev/schemas"
 TYPES: dict[str, type] = {
@@ -39,12 +39,12 @@ TYPES: dict[str, type] = {
     "skyrl-tokens-row.v1": row_models.SkyrlTokensRow,
     "openai-ft-row.v1": row_models.OpenaiFtRow,
     "instruct-row.v1": row_models.InstructRow,
-    "rl-prompt-row.v1": row_models.RlPromptRow,
-    "verifiers-prompt-row.v1": row_models.VerifiersPromptRow,
-    "verifiers-row.v1": row_models.VerifiersRow,
-    "openenv-episode-row.v1": row_models.OpenenvEpisodeRow,
-    "atif-row.v1": row_models.AtifRow,
-    "adp-row.v1": row_models.AdpRow,
+    "rl-prompt-row.v1": episode_models.RlPromptRow,
+    "verifiers-prompt-row.v1": episode_models.VerifiersPromptRow,
+    "verifiers-row.v1": episode_models.VerifiersRow,
+    "openenv-episode-row.v1": episode_models.OpenenvEpisodeRow,
+    "atif-row.v1": episode_models.AtifRow,
+    "adp-row.v1": episode_models.AdpRow,
     "dataset-manifest.v1": documents.DatasetManifest,
     "prime-sft-row.v1": conversation_models.PrimeSftRow,
     "trl-sft-row.v1": conversation_models.TrlSftRow,
@@ -53,8 +53,8 @@ TYPES: dict[str, type] = {
     "messages-row.v1": conversation_models.MessagesRow,
     "messages-pair-row.v1": conversation_models.MessagesPairRow,
     "messages-kto-row.v1": conversation_models.MessagesKtoRow,
-    "branch-child-row.v2": conversation_models.BranchChildRow,
-    "branch-pair-row.v2": conversation_models.BranchPairRow,
+    "branch-child-row.v2": branch_models.BranchChildRow,
+    "branch-pair-row.v2": branch_models.BranchPairRow,
 }
 
 
