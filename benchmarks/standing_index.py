@@ -23,7 +23,7 @@ from trace_flywheel.curation.message_hashes import exact_hash
 from trace_flywheel.curation.sketch import Spans, shingle_hashes
 from trace_flywheel.curation.standing import Corpus
 from trace_flywheel.flow.corpora import open_corpora
-from trace_flywheel.flow.corpus_index import Comparison
+from trace_flywheel.flow.corpus_segments import Comparison
 from trace_flywheel.lake.segments import shelves
 from trace_flywheel.records.message import Message
 

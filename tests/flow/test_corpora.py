@@ -10,7 +10,7 @@ import pytest
 
 from tests.flow.conftest import Flow, Row, sentence, trace, write_runs
 from trace_flywheel.flow.corpora import Corpora, corpora_digest, open_corpora
-from trace_flywheel.flow.corpus_index import Comparison
+from trace_flywheel.flow.corpus_segments import Comparison
 from trace_flywheel.flow.datasets import sft_dataset
 from trace_flywheel.lake.dataset import fates as fates_of
 from trace_flywheel.lake.dataset import find_version
@@ -42,6 +42,8 @@ def hashes_of(found: Corpora) -> list[list[int]]:
         {"prompt": [{"role": "user", "content": "Q?"}], "completion": [{"role": "assistant", "content": "A."}]},
         {"instruction": "Q?", "output": "A."},
         {"prompt": "Q?", "response": "A."},
+        {"instruction": "Q?", "input": "", "output": "A."},
+        {"conversations": [{"from": "human", "value": "Q?"}, {"from": "gpt", "value": "A."}]},
     ],
 )
 def test_every_shape_of_a_row_is_the_same_row(row: Row, tmp_path: Path) -> None:
@@ -51,6 +53,19 @@ def test_every_shape_of_a_row_is_the_same_row(row: Row, tmp_path: Path) -> None:
     assert hashes_of(found) == hashes_of(other)
     assert found.corpus is not None
     assert found.corpus.name(0) == "merged.jsonl:1"
+
+
+def test_an_input_is_a_part_of_the_instruction(tmp_path: Path) -> None:
+    row = {"instruction": "Translate.", "input": "Haus", "output": "house"}
+    found = read_corpora([corpus(tmp_path, row)], tmp_path)
+    same = corpus(tmp_path, {"prompt": "Translate.\n\nHaus", "completion": "house"}, name="other.jsonl")
+    assert hashes_of(found) == hashes_of(read_corpora([same], tmp_path))
+
+
+def test_a_speaker_that_is_unknown_is_counted_and_not_guessed(tmp_path: Path) -> None:
+    turns = [{"from": "human", "value": "Q?"}, {"from": "chorus", "value": "A."}]
+    found = read_corpora([corpus(tmp_path, {"conversations": turns}, {"conversations": []})], tmp_path)
+    assert (found.rows, found.skipped) == (0, {"merged.jsonl": 2})
 
 
 def test_duplicates_of_a_corpus_are_dropped_with_their_place(flow: MakeFlow, tmp_path: Path) -> None:

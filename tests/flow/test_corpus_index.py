@@ -17,9 +17,9 @@ from tests.flow.conftest import Flow, Row, sentence, trace, write_runs
 from trace_flywheel.curation import segment
 from trace_flywheel.curation.sketch import Spans
 from trace_flywheel.flow import corpora as corpora_module
-from trace_flywheel.flow import corpus_files, corpus_index, corpus_rows, purge
+from trace_flywheel.flow import corpus_files, corpus_index, corpus_rows, corpus_segments, purge
 from trace_flywheel.flow.corpora import Corpora, corpora_digest, open_corpora
-from trace_flywheel.flow.corpus_index import Comparison
+from trace_flywheel.flow.corpus_segments import Comparison
 from trace_flywheel.flow.datasets import sft_dataset
 from trace_flywheel.flow.erasable import find_trace
 from trace_flywheel.lake.dataset import fates as fates_of
@@ -36,8 +36,8 @@ PLAIN = Comparison()
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments of a few rows, of which half keep their shingles; files count as settled at once."""
-    monkeypatch.setattr(corpus_index, "SEGMENT_ROWS", 4)
-    monkeypatch.setattr(corpus_index, "TOGETHER", 2)
+    monkeypatch.setattr(corpus_segments, "SEGMENT_ROWS", 4)
+    monkeypatch.setattr(corpus_segments, "TOGETHER", 2)
     monkeypatch.setattr(corpus_index, "SETTLED_NS", 0)
     monkeypatch.setattr(segment, "LEAST", 0)
     monkeypatch.setattr(segment, "ROOM", 150)

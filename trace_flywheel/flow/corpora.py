@@ -12,8 +12,9 @@ import msgspec
 
 from trace_flywheel.curation.standing import Corpus
 from trace_flywheel.flow.corpus_files import JsonLines
-from trace_flywheel.flow.corpus_index import Comparison, index_of, known_identity
+from trace_flywheel.flow.corpus_index import index_of, known_identity
 from trace_flywheel.flow.corpus_rows import Reader
+from trace_flywheel.flow.corpus_segments import Comparison
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.grading import Withdrawal
 from trace_flywheel.settings import DATASET_CORPUS

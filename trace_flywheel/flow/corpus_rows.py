@@ -1,7 +1,7 @@
 """Rows of corpora: each with its number and the place where it can be read again.
 
-A corpus is a JSON Lines or Parquet file, or a published version (`dataset:NAME@VERSION`): rows of `messages`, of
-`prompt` with `completion` or `response`, or of `instruction` with `response` or `output`.
+A corpus is a JSON Lines or Parquet file, or a published version (`dataset:NAME@VERSION`). `corpus_shapes` says which
+shapes its rows may have.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,15 +9,11 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from trace_flywheel.flow.corpus_shapes import Conversation, conversation_of
 from trace_flywheel.records.errors import FlywheelError
-from trace_flywheel.records.message import Message, Tool
 from trace_flywheel.sources.jsonl import Fault, decode_json
-from trace_flywheel.sources.wires.openai_chat import messages_of, tools_of
-from trace_flywheel.sources.wires.parts import WireError
 
 MAX_LINE_BYTES = 64_000_000
-PAIRS = (("prompt", "completion"), ("prompt", "response"), ("instruction", "response"), ("instruction", "output"))
-Conversation = tuple[tuple[Message, ...], tuple[Tool, ...]]
 
 
 class Placed(NamedTuple):
@@ -77,22 +73,3 @@ def known_again(row: Any, name: str) -> Conversation:
     if found is None:
         raise FlywheelError(f"{name}: changed while it was compared; run it again")
     return found
-
-
-def conversation_of(value: Any) -> Conversation | None:
-    """Messages and tools of a row; None for a row of no known shape."""
-    if not isinstance(value, dict):
-        return None
-    tools = tools_of(value.get("tools") or value.get("tool_defs"))
-    try:
-        if isinstance(value.get("messages"), list):
-            return messages_of(value["messages"]), tools
-        for asked, said in PAIRS:
-            question, answer = value.get(asked), value.get(said)
-            if isinstance(question, str) and isinstance(answer, str):
-                return (Message("user", question), Message("assistant", answer)), tools
-            if isinstance(question, list) and isinstance(answer, list):
-                return messages_of([*question, *answer]), tools
-    except WireError:
-        return None
-    return None

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trace_flywheel.flow.corpus_files import File
-from trace_flywheel.flow.corpus_rows import Conversation, Mark, Placed, conversation_of, known_again
+from trace_flywheel.flow.corpus_rows import Mark, Placed, known_again
+from trace_flywheel.flow.corpus_shapes import Conversation, conversation_of
 from trace_flywheel.records.errors import FlywheelError
 
 BATCH_ROWS = 1_000

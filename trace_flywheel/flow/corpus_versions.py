@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 
 from trace_flywheel.curation.standing import Part
-from trace_flywheel.flow.corpus_rows import MAX_LINE_BYTES, Conversation, Mark, Placed, conversation_of, read_again
+from trace_flywheel.flow.corpus_rows import MAX_LINE_BYTES, Mark, Placed, read_again
+from trace_flywheel.flow.corpus_shapes import Conversation, conversation_of
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.dataset import Version, lines, shards
 from trace_flywheel.records.grading import Withdrawal

@@ -8,7 +8,7 @@ from trace_flywheel.curation.depth_features import FEATURES_VERSION
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import funnel
 from trace_flywheel.flow.corpora import Corpora, corpora_digest, corpora_for, open_corpora
-from trace_flywheel.flow.corpus_index import Comparison
+from trace_flywheel.flow.corpus_segments import Comparison
 from trace_flywheel.flow.depth.train import labelled_of
 from trace_flywheel.flow.frame import Index, agreeing, digest_of, graded, load_index
 from trace_flywheel.flow.funnel import Attempts

@@ -17,8 +17,8 @@ from trace_flywheel.curation.sketch import Spans, prompt_text, supervised_text
 from trace_flywheel.curation.standing import Corpus
 from trace_flywheel.flow.conversion.rollout import Outcome, Refusal
 from trace_flywheel.flow.corpora import open_corpora
-from trace_flywheel.flow.corpus_index import Comparison
-from trace_flywheel.flow.corpus_rows import conversation_of
+from trace_flywheel.flow.corpus_segments import Comparison
+from trace_flywheel.flow.corpus_shapes import conversation_of
 from trace_flywheel.flow.validate import has_calls
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Stage
