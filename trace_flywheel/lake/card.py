@@ -11,6 +11,8 @@ from typing import Any
 from trace_flywheel.lake.front_matter import front_matter, quoted
 
 UNKNOWN = {
+    "license": "not-applicable: the runs name none; `card.license` of the settings says it",
+    "consent": "not-applicable: no run says what its owner agreed to; `card.consent` of the settings does",
     "template": "not-applicable: rows are message lists; the chat template is chosen by the trainer",
     "packing": "not-applicable: rows are not packed",
     "synthetic_real": "not-applicable: whether a recorded run counts as real is for its owner to say",
@@ -75,6 +77,11 @@ A reward of at least {settings["grading"]["pass_reward"]} passes where a verifie
 
 {UNKNOWN["synthetic_real"]}
 
+## Rights
+
+- License: {_stated(settings, "license")}
+- Right to train on the sources: {_stated(settings, "consent")}
+
 ## Deduplication
 
 Exact: equal case-folded, white-space-collapsed text. Near: Jaccard of word 5-shingles of the prompt and of the
@@ -104,6 +111,10 @@ By the first 12 hex digits of their sha256; other files make this version stale.
     yield from ("", "## Template", "", UNKNOWN["template"], "", "## Packing", "", UNKNOWN["packing"])
     yield from ("", "## Conversion", "", "```yaml", *_conversion(manifest), "```", "")
     yield from ("## Settings", "", "```json", json.dumps(settings, indent=1, sort_keys=True), "```", "")
+
+
+def _stated(settings: Mapping[str, Any], field: str) -> str:
+    return str(settings.get("card", {}).get(field) or UNKNOWN[field])
 
 
 def _meaning(settings: Mapping[str, Any]) -> str:

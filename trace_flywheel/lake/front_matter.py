@@ -19,6 +19,8 @@ CANONICAL = "messages"
 def front_matter(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Its lines, the dashes around it included."""
     yield from ("---", f"pretty_name: {quoted(manifest['dataset'])}", f"size_categories: [{_size(manifest['rows'])}]")
+    if license := manifest.get("settings", {}).get("card", {}).get("license"):
+        yield f"license: {quoted(license)}"
     yield from ("tags: [agent-trajectories, trace-flywheel]", "configs:")
     typed: list[str] = []
     for folder, paths in _folders(manifest).items():

@@ -10,7 +10,7 @@ from trace_flywheel.settings.decisions import Dedup, Goldens, Grading, Groups, P
 from trace_flywheel.settings.recipe import LAYOUTS, Depth, Mix, Recipe
 from trace_flywheel.settings.section import Section
 from trace_flywheel.settings.toml import INPUT_FILES, TomlSource
-from trace_flywheel.settings.upkeep import Automation, Ingest, Lake, Redaction, Versions
+from trace_flywheel.settings.upkeep import Automation, Card, Ingest, Lake, Redaction, Versions
 
 ENV = "FLYWHEEL_"
 
@@ -45,6 +45,7 @@ class Settings(BaseSettings):
     splits: Splits = Splits()
     layouts: tuple[LAYOUTS, ...] = ("messages", "prime-sft", "trl-sft", "trl-dpo", "kto")
     """Layouts that every dataset is published in, where they fit its rows."""
+    card: Card = Card()
     versions: Versions = Versions()
     lake: Lake = Lake()
     automation: Automation = Automation()

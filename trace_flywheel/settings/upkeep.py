@@ -50,6 +50,15 @@ class Versions(Section):
     """Dataset versions kept; older ones are removed after a publication."""
 
 
+class Card(Section):
+    """What only the owner of the runs can say of them; every card repeats it."""
+
+    license: str = ""
+    """Licence of the rows, an identifier as `apache-2.0` or the name of a contract; the front matter holds it too."""
+    consent: Literal["", "owned", "licensed", "public-permissive", "restricted"] = ""
+    """Right to train on what the runs hold."""
+
+
 class Lake(Section):
     keep_raw: bool = True
     """Keep raw text in `graded_traces`; off, only its scalars, and the source folder is read again when needed."""
