@@ -114,7 +114,8 @@ By the first 12 hex digits of their sha256; other files make this version stale.
 
 
 def _stated(settings: Mapping[str, Any], field: str) -> str:
-    return str(settings.get("card", {}).get(field) or UNKNOWN[field])
+    said = settings.get("card", {}).get(field)
+    return UNKNOWN[field] if said in (None, "", "unstated") else str(said)
 
 
 def _meaning(settings: Mapping[str, Any]) -> str:

@@ -55,7 +55,7 @@ class Card(Section):
 
     license: str = ""
     """Licence of the rows, an identifier as `apache-2.0` or the name of a contract; the front matter holds it too."""
-    consent: Literal["", "owned", "licensed", "public-permissive", "restricted"] = ""
+    consent: Literal["unstated", "owned", "licensed", "public-permissive", "restricted"] = "unstated"
     """Right to train on what the runs hold."""
 
 
