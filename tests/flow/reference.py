@@ -1,4 +1,4 @@
-"""The curation of single-turn eval rows told a second time: plain Python, slow, and nothing of the product in it.
+"""The curation of eval rows told a second time: plain Python, slow, and nothing of the product in it.
 
 Rows are those of `results.json`, with `run` for their folder. A fate is `kept` or `stage/reason`. Only two things are
 asked of the product: the content hash of each row, because seeded ties are broken by it, and the attempt hash, because
@@ -8,6 +8,8 @@ rows with equal content follow in its order.
 import math
 from collections.abc import Callable
 from typing import Any
+
+from tests.flow.reference_messages import View, context, folded, parted
 
 Row = dict[str, Any]
 Fates = dict[str, str]
@@ -22,26 +24,6 @@ def tie(content: str) -> int:
     return x ^ (x >> 31)
 
 
-def asked(row: Row) -> str:
-    return str(next(m["content"] for m in row["messages"] if m["role"] == "user"))
-
-
-def system(row: Row) -> str | None:
-    return next((m["content"] for m in row["messages"] if m["role"] == "system"), None)
-
-
-def recorded(row: Row) -> str:
-    return str(row["messages"][-1]["content"])
-
-
-def taught(row: Row) -> str:
-    return str(row["correction"]["content"]) if row.get("correction") else recorded(row)
-
-
-def folded(text: str) -> str:
-    return " ".join(text.split()).casefold()
-
-
 def shingles(text: str) -> set[tuple[str, ...]]:
     words = folded(text).split()
     return {tuple(words[i : i + 5]) for i in range(max(1, len(words) - 4))}
@@ -54,10 +36,6 @@ def near(a: str, b: str) -> bool:
 
 def grader(row: Row) -> tuple[Any, ...]:
     return (row.get("grader"), row.get("grader_version"))
-
-
-def context(row: Row) -> tuple[Any, ...]:
-    return (row["task_id"], system(row), asked(row))
 
 
 def address(row: Row) -> tuple[str, str]:
@@ -131,23 +109,25 @@ class Reference:
 
     def sft(self) -> Fates:
         fates, left = dict(self.once), []
+        views = {row["trace_id"]: View(row) for row in self.rows}
         for row in self.members:
-            corrected = bool(row.get("correction"))
-            if fault := self._ungraded(row, needs_reward=not corrected):
+            unranked = bool(row.get("correction")) or (
+                row["verdict"] == "fail" and row.get("step_verdicts") is not None
+            )
+            if fault := self._ungraded(row, needs_reward=not unranked) or views[row["trace_id"]].fault:
                 fates[row["trace_id"]] = fault
-            elif row.get("error") and not corrected:
-                fates[row["trace_id"]] = "quality/truncated"
             else:
                 left.append(row)
 
         def same(a: Row, b: Row) -> bool:
-            return all(folded(f(a) or "") == folded(f(b) or "") for f in (asked, taught, system))
+            return views[a["trace_id"]].exact == views[b["trace_id"]].exact
 
         left = self._first_of_each(left, same, "exact_duplicate/exact_duplicate", fates)
         stays = [row for row in left if row.get("correction")]
         rest = [row for row in left if not row.get("correction")]
+        stays += [row for row in rest if row["verdict"] == "fail" and row.get("step_verdicts") is not None]
         for row in rest:
-            if row["verdict"] == "fail":
+            if row["verdict"] == "fail" and row.get("step_verdicts") is None:
                 fates[row["trace_id"]] = "selection/not_passing"
         passing = [row for row in rest if row["verdict"] == "pass"]
         for row in passing:
@@ -159,7 +139,8 @@ class Reference:
                 fates[row["trace_id"]] = "selection/below_fraction"
 
         def alike(a: Row, b: Row) -> bool:
-            return near(asked(a), asked(b)) and near(taught(a), taught(b))
+            one, other = views[a["trace_id"]], views[b["trace_id"]]
+            return near(one.asked, other.asked) and near(one.taught, other.taught)
 
         stays = self._first_of_each(stays, alike, "near_duplicate/near_duplicate", fates)
         newest: dict[str, str] = {}
@@ -198,7 +179,7 @@ class Reference:
             spans[name] = max(given) - min(given)
         found: list[tuple[str, float, int, Row, Row]] = []
         reasons: dict[tuple[Any, ...], str] = {}
-        cells = sorted({(*context(row), *grader(row)) for row in alive}, key=repr)
+        cells = sorted({(context(row), grader(row)) for row in alive}, key=repr)
         for cell in cells:
             answer = self._pair_of(cell, alive, scored)
             if isinstance(answer, str):
@@ -215,24 +196,24 @@ class Reference:
         used = {trace for pair in kept for trace in pair}
         for row in alive:
             if row["trace_id"] not in used:
-                reason = reasons.get((*context(row), *grader(row)), "not_selected_for_pair")
+                reason = reasons.get((context(row), grader(row)), "not_selected_for_pair")
                 stage = "convertible" if reason == "mixed_graders" else "pairs"
                 fates[row["trace_id"]] = f"{stage}/{reason}"
         return {row["trace_id"]: fates.get(row["trace_id"], "kept") for row in self.rows}, kept
 
     def _pair_of(self, cell: tuple[Any, ...], alive: list[Row], scored: list[Row]) -> tuple[Row, Row] | str:
         def in_cell(rows: list[Row]) -> list[Row]:
-            return [row for row in rows if (*context(row), *grader(row)) == cell]
+            return [row for row in rows if (context(row), grader(row)) == cell]
 
         rewards = [row["reward"] for row in in_cell(scored)]
-        all_graders = [row for row in scored if context(row) == cell[:3]]
+        all_graders = [row for row in scored if context(row) == cell[0]]
         sound = [row for row in alive if not row.get("error")]
         good = [row for row in in_cell(sound) if row["verdict"] == "pass"]
         bad = [row for row in in_cell(sound) if row["verdict"] == "fail"]
         if len(rewards) < MIN_GROUP <= len(all_graders):
             return "mixed_graders"
         if not good or not bad:
-            task = [row for row in sound if (row["task_id"], *grader(row)) == (cell[0], *cell[3:])]
+            task = [row for row in sound if (row["task_id"], grader(row)) == (cell[0][0], cell[1])]
             return "prompt_mismatch" if {row["verdict"] for row in task} == {"pass", "fail"} else "no_contrast"
         if len(rewards) < MIN_GROUP:
             return "group_too_small"
@@ -247,8 +228,8 @@ class Reference:
             for rejected in bad:
                 if chosen["reward"] <= rejected["reward"]:
                     reason = "non_positive_delta"
-                elif folded(recorded(chosen)) == folded(recorded(rejected)):
-                    reason = "identical_responses"
+                elif why := parted(chosen, rejected):
+                    reason = why
                 else:
                     return chosen, rejected
                 first = first or reason

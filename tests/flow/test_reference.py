@@ -1,5 +1,6 @@
 """The product and a plain second telling of its rules, row by row, on random eval runs."""
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,41 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from tests.flow.conftest import Flow, sentence, write_runs
-from tests.flow.reference import CAP, KEEP, Reference, folded
+from tests.flow.reference import CAP, KEEP, Reference
+from tests.flow.reference_messages import folded
 from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.datasets import decided
 from trace_flywheel.flow.funnel import Curated, Kind
 
+
+def called(command: int, result: int) -> list[dict[str, Any]]:
+    """A call and what came of it."""
+    function = {"name": "run", "arguments": json.dumps({"command": sentence(command, 6)})}
+    call = {"id": f"c{command}{result}", "type": "function", "function": function}
+    return [
+        {"role": "assistant", "content": sentence(70, 8), "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": call["id"], "content": sentence(result, 20)},
+    ]
+
+
+def talked(said: int, then: int) -> list[dict[str, Any]]:
+    """An answer that did not end it."""
+    return [{"role": "assistant", "content": sentence(said, 30)}, {"role": "user", "content": sentence(then, 15)}]
+
+
+BEFORE = (
+    [],
+    [],
+    [],
+    [],
+    called(80, 90),
+    called(80, 90),
+    called(81, 90),
+    called(80, 91),
+    talked(84, 94),
+    talked(84, 95),
+)
+"""What stands between the question and the last answer: attempts part at a call, at its result, or at a user turn."""
 TIMES = (None, "2025-03-01T10:00:00Z", "2025-03-02T10:00:00Z")
 
 
@@ -31,6 +62,7 @@ def row(draw: Any) -> dict[str, Any]:
         "messages": [
             *draw(st.sampled_from([[], [], [], [{"role": "system", "content": "Be brief."}]])),
             {"role": "user", "content": sentence(50 + ord(task), 12)},
+            *draw(st.sampled_from(BEFORE)),
             {"role": "assistant", "content": answer},
         ],
         "verdict": verdict,
@@ -45,6 +77,12 @@ def row(draw: Any) -> dict[str, Any]:
         one["error"] = {"category": "timeout", "by": "agent"}
     if draw(st.integers(0, 7)) == 0:
         one["correction"] = {"content": sentence(draw(st.integers(1, 7)), 60), "corrected_by": "ann"}
+        if draw(st.booleans()):
+            one["correction"]["turn"] = draw(st.integers(0, 2))
+    elif draw(st.integers(0, 4)) == 0:
+        turns = sum(message["role"] == "assistant" for message in one["messages"])
+        length = draw(st.sampled_from([turns, turns, turns, turns + 1]))
+        one["step_verdicts"] = draw(st.lists(st.sampled_from(["pass", "fail"]), min_size=length, max_size=length))
     return one
 
 
@@ -114,6 +152,7 @@ def test_no_golden_is_in_any_set_whatever_comes_in(rows: list[dict[str, Any]], s
         kinds: tuple[Kind, ...] = ("sft", "pair", "kto", "rl", "prompt")
         kept = {traces[row] for kind in kinds for row in decided(curation, kind, None).kept.tolist()}
     for one in rows:
-        texts = [one["messages"][-1]["content"], one.get("correction", {}).get("content", "")]
+        texts = [message["content"] for message in one["messages"] if message["role"] != "tool"]
+        texts.append(one.get("correction", {}).get("content", ""))
         held = any(folded(answer) in folded(text) for text in texts) if side == "answer" else one["task_id"] == task
         assert not (held and one["trace_id"] in kept), one
