@@ -137,3 +137,9 @@ def test_the_runner_measures_at_toy_size(tmp_path: Path, capsys):
     assert capsys.readouterr().out.startswith("### convert")
     with pytest.raises(SystemExit):
         runner.main(["no-such-suite"])
+
+
+def test_the_straightforward_build_is_extrapolated_in_line_without_what_it_takes_once() -> None:
+    from benchmarks.suites.end_to_end import whole
+
+    assert whole({"setup": 2.0, "cpu": 12.0, "bytes": 1_000_000}, 10.0) == 102.0

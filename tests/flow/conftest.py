@@ -9,6 +9,8 @@ import pytest
 
 from trace_flywheel.flow import curation, datasets, ingest, standing, tables
 from trace_flywheel.flow.inputs import side_inputs
+from trace_flywheel.flow.pending import Pending
+from trace_flywheel.flow.pending import pending as pending_now
 from trace_flywheel.flow.steps import StepResult
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.settings import Settings, load_settings
@@ -53,14 +55,14 @@ class Flow:
         self.settings: Settings = load_settings(home=home, roots=[root], **settings)
         self.lake = Lake(home)
 
-    def pending(self) -> ingest.Pending:
+    def pending(self) -> Pending:
         runs = discover(self.settings.roots).runs
-        return ingest.pending(runs, self.lake, self.settings, side_inputs(runs, self.settings))
+        return pending_now(runs, self.lake, self.settings, side_inputs(runs, self.settings))
 
     def ingest(self) -> tuple[StepResult, ...]:
         runs = discover(self.settings.roots).runs
         inputs = side_inputs(runs, self.settings)
-        todo = ingest.pending(runs, self.lake, self.settings, inputs).todo
+        todo = pending_now(runs, self.lake, self.settings, inputs).todo
         return ingest.ingest(todo, self.lake, self.settings, inputs, self.workers)
 
     def curation(self) -> curation.Curation:

@@ -115,7 +115,7 @@ def test_a_chunk_whose_reader_fails_costs_the_unit_at_fault(flow: MakeFlow, monk
         raise RuntimeError("a fault nobody foresaw, with secret text")
 
     monkeypatch.setattr(ingest_tasks.RolloutParts, "add", broken)
-    monkeypatch.setattr("trace_flywheel.flow.ingest.run_alone", lambda f, s, t: ingest_tasks.Outcome(()))
+    monkeypatch.setattr("trace_flywheel.flow.ingest_ends.run_alone", lambda f, s, t: ingest_tasks.Outcome(()))
     (result,) = one.ingest()
     assert result.sidecar
     assert result.sidecar.counts.entered == 0

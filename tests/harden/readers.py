@@ -20,8 +20,9 @@ from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.sample.plan import secrets
 from trace_flywheel.sample.write import write_sample
-from trace_flywheel.sources.discover import discover, read_unit, state, units
+from trace_flywheel.sources.discover import discover, read_unit, units
 from trace_flywheel.sources.reader import ReadOptions
+from trace_flywheel.sources.run_state import state
 from trace_flywheel.trainers.candidates import Choice
 from trace_flywheel.trainers.layout import Layout
 from trace_flywheel.trainers.registry import layouts

@@ -15,14 +15,13 @@ from trace_flywheel.sources import registry
 from trace_flywheel.sources.discover import (
     RootError,
     discover,
-    fingerprint,
-    newest_change,
     path_of,
     read_unit,
     run_id_of,
     units,
 )
 from trace_flywheel.sources.reader import Folder, ReadOptions, Run, Unit
+from trace_flywheel.sources.run_state import fingerprint, newest_change
 
 
 class MarkReader:

@@ -10,15 +10,15 @@ the index of a run accounts for everything its folder held. Work is spread over 
 files alone, so the bytes do not depend on the number of processes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
 
 import msgspec
 
 from trace_flywheel.curation.holdout import Holdout
-from trace_flywheel.flow.expected import BEFORE, Expected
+from trace_flywheel.flow.expected import Expected
+from trace_flywheel.flow.ingest_ends import carried, made_before, mirror, outcomes, renamed, unit_by_unit
 from trace_flywheel.flow.ingest_tasks import (
     GRADED,
     INDEX,
@@ -39,53 +39,14 @@ from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.redaction_report import write_findings
 from trace_flywheel.flow.steps import Job, Step, StepResult
 from trace_flywheel.flow.workers import Crash, run_alone, worker_count
-from trace_flywheel.lake.quarantine import quarantined, release
-from trace_flywheel.lake.sidecar import LakeError, Part, Sidecar
+from trace_flywheel.lake.quarantine import release
+from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
-from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources import discover
-from trace_flywheel.sources.reader import ReadOptions, Run
-
-
-class Pending(msgspec.Struct, frozen=True):
-    """Which runs would be ingested now. `given_up`: quarantined, tried often enough in their present state."""
-
-    todo: tuple[Run, ...]
-    unchanged: tuple[Run, ...]
-    given_up: tuple[Run, ...]
-
-
-def pending(
-    runs: Sequence[Run],
-    lake: Lake,
-    settings: Settings,
-    inputs: SideInputs,
-    fingerprints: Mapping[str, str] | None = None,
-) -> Pending:
-    """Compare every run's files, settings, rules and side inputs with what its partitions were made from.
-
-    `fingerprints` of the runs by run id, where the caller has them already.
-    """
-    todo, unchanged, given_up = [], [], []
-    expected = Expected(lake, settings, inputs)
-    for run in runs:
-        fingerprint = discover.fingerprint(run) if fingerprints is None else fingerprints[run.run_id]
-        if expected.all_fresh(run.run_id, fingerprint):
-            unchanged.append(run)
-            continue
-        known = quarantined(lake, run.run_id)
-        if (
-            known is not None
-            and known.source_fingerprint == fingerprint
-            and known.attempts >= settings.ingest.quarantine_after
-        ):
-            given_up.append(run)
-        else:
-            todo.append(run)
-    return Pending(tuple(todo), tuple(unchanged), tuple(given_up))
+from trace_flywheel.sources.reader import Run
 
 
 def ingest(
@@ -138,12 +99,12 @@ def graded_traces(
         return Job(run, folder, tasks, fingerprint)
 
     def finish(job: Job[Chunk]) -> StepResult:
-        outcomes: list[Outcome] = []
+        all_made: list[Outcome] = []
         for task, result in zip(job.tasks, job.results, strict=True):
-            outcomes += _unit_by_unit(options, task) if isinstance(result, Crash) else [result]
+            all_made += unit_by_unit(options, task) if isinstance(result, Crash) else [result]
         facts = {"format": job.run.format, "path": job.run.path.name, "keep_raw": keep}
-        parts = [_renamed(job, k, part) for k, part in enumerate(p for o in outcomes for p in o.parts)]
-        drops = [d for o in outcomes for d in o.drops]
+        parts = [renamed(job, k, part) for k, part in enumerate(p for o in all_made for p in o.parts)]
+        drops = [d for o in all_made for d in o.drops]
         wanted = expected.digest(GRADED, job.run.run_id, job.fingerprint)
         entered = sum(p.rows for p in parts) + len(drops)
         sidecar = lake.commit(
@@ -179,7 +140,7 @@ def redacted_rollouts(
     expected, rules = Expected(lake, settings, inputs), redactor(policy_of(settings))
 
     def plan(run: Run, fingerprint: str, stack: ExitStack) -> Job[Parts]:
-        before = _made_before(lake, REDACTED, run)
+        before = made_before(lake, REDACTED, run)
         folder = stack.enter_context(lake.generation(REDACTED, run.run_id))
         corrections = inputs.corrections_of(run.run_id)
         if before.facts["keep_raw"]:
@@ -203,13 +164,13 @@ def redacted_rollouts(
         if job.crash:
             return step.quarantined(job.run, job.fingerprint, f"{REDACTED}: {job.crash.reason}")
         findings: dict[str, int] = {}
-        for outcome in _outcomes(job):
+        for outcome in outcomes(job):
             for rule, n in outcome.findings.items():
                 findings[rule] = findings.get(rule, 0) + n
-        write_findings(job.folder, _outcomes(job))
+        write_findings(job.folder, outcomes(job))
         # What readers say of a row quotes it: from here on it may be shown.
-        carried = tuple(map(rules.safe, _carried(job, lake)))
-        return _mirror(REDACTED, job, lake, expected, carried, {"findings": dict(sorted(findings.items()))})
+        safe = tuple(map(rules.safe, carried(job, lake)))
+        return mirror(REDACTED, job, lake, expected, safe, {"findings": dict(sorted(findings.items()))})
 
     fresh = partial(expected.is_fresh, REDACTED)
     step = Step(REDACTED, lake, fresh, plan, redact_parts, policy_of(settings, told=True), finish, _mask(settings))
@@ -224,7 +185,7 @@ def rollout_index(
     shared = Describing(Holdout(inputs.goldens, settings.goldens.overlap), settings.redaction.supervise_placeholders)
 
     def plan(run: Run, fingerprint: str, stack: ExitStack) -> Job[Described]:
-        before = _made_before(lake, INDEX, run)
+        before = made_before(lake, INDEX, run)
         folder = stack.enter_context(lake.generation(INDEX, run.run_id))
         tasks = [Described(lake.part_path(before, part), k, folder) for k, part in enumerate(before.parts)]
         return Job(run, folder, tasks, before.source_fingerprint, before)
@@ -232,7 +193,7 @@ def rollout_index(
     def finish(job: Job[Described]) -> StepResult:
         if job.crash:
             return step.quarantined(job.run, job.fingerprint, f"{INDEX}: {job.crash.reason}")
-        result = _mirror(INDEX, job, lake, expected, _carried(job, lake), {})
+        result = mirror(INDEX, job, lake, expected, carried(job, lake), {})
         assert result.sidecar is not None
         if result.sidecar.counts.kept:
             release(lake, job.run.run_id)
@@ -261,58 +222,3 @@ def _mask(settings: Settings) -> Callable[[str], str]:
 
 def _workers(settings: Settings, workers: int | None) -> int:
     return worker_count(settings.ingest.workers if workers is None else workers)
-
-
-def _made_before(lake: Lake, step: str, run: Run) -> Sidecar:
-    sidecar = lake.sidecar(BEFORE[step], run.run_id)
-    if sidecar is None:
-        raise LakeError(f"{BEFORE[step]} of {run.run_id} was never made; materialise it first")
-    return sidecar
-
-
-def _carried(job: Job[Any], lake: Lake) -> tuple[Drop, ...]:
-    """The drops of the step before."""
-    assert job.before is not None
-    return lake.drops(job.before)
-
-
-def _mirror(
-    step: str, job: Job[Any], lake: Lake, expected: Expected, carried: Sequence[Drop], facts: dict[str, object]
-) -> StepResult:
-    """Commit a step that mirrors the one before: its parts, its own drops and those carried on."""
-    assert job.before is not None
-    outcomes = list(_outcomes(job))
-    sidecar = lake.commit(
-        job.folder,
-        step,
-        job.run.run_id,
-        parts=[p for o in outcomes for p in o.parts],
-        drops=[*carried, *(d for o in outcomes for d in o.drops)],
-        entered=job.before.counts.entered,
-        inputs_digest=expected.digest(step, job.run.run_id, job.fingerprint),
-        source_fingerprint=job.fingerprint,
-        facts={**job.before.facts, **facts, "of": job.before.content_digest},
-    )
-    return StepResult(step, job.run.run_id, "made", sidecar)
-
-
-def _outcomes(job: Job[Any]) -> Iterator[Outcome]:
-    yield from (r for r in job.results if isinstance(r, Outcome))
-
-
-def _unit_by_unit(options: ReadOptions, task: Chunk) -> Iterable[Outcome]:
-    """The units of a chunk that crashed, each in a process of its own; the one at fault is a drop."""
-    for i, unit in enumerate(task.units):
-        one = msgspec.structs.replace(task, units=(unit,), stem=f"{task.stem}-{i:05d}")
-        result = run_alone(read_chunk, options, one)
-        if isinstance(result, Crash):
-            evidence = {"text": result.reason}
-            drop = Drop(Stage.READ, "unreadable_file", evidence, run_id=task.run.run_id, path=unit.relative)
-            result = Outcome((), (drop,))
-        yield result
-
-
-def _renamed(job: Job[Chunk], number: int, part: Part) -> Part:
-    name = f"part-{number:05d}.parquet"
-    (job.folder / part.name).rename(job.folder / name)
-    return msgspec.structs.replace(part, name=name)

@@ -19,7 +19,7 @@ from trace_flywheel.lake.quarantine import quarantine
 from trace_flywheel.lake.sidecar import Sidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
-from trace_flywheel.sources import discover
+from trace_flywheel.sources import run_state
 from trace_flywheel.sources.reader import Run
 
 Task = TypeVar("Task")
@@ -86,7 +86,7 @@ class Step(Generic[Task, Shared]):
     def _tasks(self, runs: Sequence[Run], queue: deque[Job[Task] | StepResult]) -> Iterator[Task]:
         for run in runs:
             # Taken before reading: a change during the read shows up as a difference.
-            fingerprint = discover.fingerprint(run)
+            fingerprint = run_state.fingerprint(run)
             if self.fresh(run.run_id, fingerprint):
                 sidecar = self.lake.sidecar(self.asset, run.run_id)
                 queue.append(StepResult(self.asset, run.run_id, "unchanged", sidecar))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from trace_flywheel.flow.ingest import Pending, pending
 from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.inputs import SideInputs, side_inputs
+from trace_flywheel.flow.pending import Pending, pending
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.roots import roots_in_force
 from trace_flywheel.lake.goldens import known_goldens, remember_goldens
@@ -21,8 +21,9 @@ from trace_flywheel.records.errors import UsageError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.redaction.redact import Redactor, redactor
 from trace_flywheel.settings import Settings
-from trace_flywheel.sources.discover import Discovery, discover, state
+from trace_flywheel.sources.discover import Discovery, discover
 from trace_flywheel.sources.reader import Run
+from trace_flywheel.sources.run_state import state
 
 
 class Look(msgspec.Struct, frozen=True):

@@ -25,8 +25,8 @@ from trace_flywheel.orchestration.partitions import runs
 from trace_flywheel.orchestration.resources import SettingsResource
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.settings import Settings
-from trace_flywheel.sources.discover import state
 from trace_flywheel.sources.reader import Run
+from trace_flywheel.sources.run_state import state
 
 SINGLE_RUNS = 50
 """Run requests a tick: submitting one takes the daemon 0.8 s."""

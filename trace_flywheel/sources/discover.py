@@ -1,4 +1,4 @@
-"""Which runs lie below some roots, what each is called, and whether it changed.
+"""Which runs lie below some roots, and what each is called.
 
 The walk goes top-down without following links or entering hidden folders, and asks the readers in order of precedence;
 a claimed folder is owned whole. Whatever looks like a run and is not claimed is a problem, never silence: so are a
@@ -9,10 +9,8 @@ named raise (`RootError`): below them files may vanish or be unreadable at any m
 refuses it; `path_of` takes it back.
 """
 
-import hashlib
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
@@ -53,16 +51,6 @@ class Discovery(msgspec.Struct, frozen=True):
 
     runs: tuple[Run, ...]
     problems: tuple[Drop, ...]
-
-
-class RunState(msgspec.Struct, frozen=True):
-    """A run's files as names, sizes and times; no content is read."""
-
-    fingerprint: str
-    newest_change: float
-    """Unix seconds of the latest modification of a file or folder; 0.0 where nothing is left."""
-    files: int
-    size: int
 
 
 def discover(roots: Roots) -> Discovery:
@@ -132,36 +120,6 @@ def read_unit(run: Run, unit: Unit, options: ReadOptions) -> Iterator[Rollout | 
         # An operating system's error spells the path, which names machines and users: its words suffice.
         said = error.strerror if isinstance(error, OSError) else error
         yield dropped(run, unit, "unreadable_file", {"text": f"{type(error).__name__}: {said}"})
-
-
-def state(run: Run) -> RunState:
-    """Fingerprint, newest change and size of a run in one listing of its files."""
-    entries: list[tuple[str, int, int]] = []
-    newest = 0
-    for name, path in (("", str(run.path)), *_below_folder(run.path)):
-        try:
-            found = os.lstat(path)
-        except OSError:
-            continue
-        newest = max(newest, found.st_mtime_ns)
-        if stat.S_ISLNK(found.st_mode):
-            found = _behind(Path(path)) or found
-        if not stat.S_ISDIR(found.st_mode):
-            entries.append((name, found.st_size, found.st_mtime_ns))
-    digest = hashlib.sha256()
-    for name, size, modified in sorted(entries):
-        digest.update(f"{size} {modified} ".encode() + os.fsencode(name) + b"\0")
-    return RunState(digest.hexdigest(), newest / 1e9, len(entries), sum(size for _, size, _ in entries))
-
-
-def fingerprint(run: Run) -> str:
-    """Changes when a file of the run is added, removed, renamed, resized or touched."""
-    return state(run).fingerprint
-
-
-def newest_change(run: Run) -> float:
-    """Unix seconds of the run's latest change, for the caller's quiet time."""
-    return state(run).newest_change
 
 
 def _labelled(roots: Roots) -> list[tuple[str, Path]]:
@@ -270,28 +228,3 @@ def _encoded(part: str) -> str:
         return part
     escaped = _REFUSED.sub(lambda m: "".join(f"%{byte:02X}" for byte in m[0].encode()), part)
     return "".join(c if not "\udc80" <= c <= "\udcff" else f"%{ord(c) - 0xDC00:02X}" for c in escaped)
-
-
-def _behind(link: Path) -> os.stat_result | None:
-    """The file that a link names: some readers follow links inside the root."""
-    try:
-        found = link.stat()
-    except OSError:
-        return None
-    return found if stat.S_ISREG(found.st_mode) else None
-
-
-def _below_folder(top: Path) -> Iterator[tuple[str, str]]:
-    """(POSIX path below `top`, path) of every file, link and folder that is not hidden; nothing for a file."""
-    waiting = [("", str(top))]
-    while waiting:
-        prefix, folder = waiting.pop()
-        try:
-            with os.scandir(folder) as entries:
-                seen = [entry for entry in entries if not entry.name.startswith(".")]
-        except OSError:
-            continue
-        for entry in seen:
-            yield prefix + entry.name, entry.path
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append((f"{prefix}{entry.name}/", entry.path))

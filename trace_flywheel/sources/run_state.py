@@ -1,0 +1,76 @@
+"""Whether a run changed: its files as names, sizes and times. No content is read."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from trace_flywheel.sources.reader import Run
+
+
+class RunState(msgspec.Struct, frozen=True):
+    """A run's files as names, sizes and times; no content is read."""
+
+    fingerprint: str
+    newest_change: float
+    """Unix seconds of the latest modification of a file or folder; 0.0 where nothing is left."""
+    files: int
+    size: int
+
+
+def state(run: Run) -> RunState:
+    """Fingerprint, newest change and size of a run in one listing of its files."""
+    entries: list[tuple[str, int, int]] = []
+    newest = 0
+    for name, path in (("", str(run.path)), *_below_folder(run.path)):
+        try:
+            found = os.lstat(path)
+        except OSError:
+            continue
+        newest = max(newest, found.st_mtime_ns)
+        if stat.S_ISLNK(found.st_mode):
+            found = _behind(Path(path)) or found
+        if not stat.S_ISDIR(found.st_mode):
+            entries.append((name, found.st_size, found.st_mtime_ns))
+    digest = hashlib.sha256()
+    for name, size, modified in sorted(entries):
+        digest.update(f"{size} {modified} ".encode() + os.fsencode(name) + b"\0")
+    return RunState(digest.hexdigest(), newest / 1e9, len(entries), sum(size for _, size, _ in entries))
+
+
+def fingerprint(run: Run) -> str:
+    """Changes when a file of the run is added, removed, renamed, resized or touched."""
+    return state(run).fingerprint
+
+
+def newest_change(run: Run) -> float:
+    """Unix seconds of the run's latest change, for the caller's quiet time."""
+    return state(run).newest_change
+
+
+def _behind(link: Path) -> os.stat_result | None:
+    """The file that a link names: some readers follow links inside the root."""
+    try:
+        found = link.stat()
+    except OSError:
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
+
+
+def _below_folder(top: Path) -> Iterator[tuple[str, str]]:
+    """(POSIX path below `top`, path) of every file, link and folder that is not hidden; nothing for a file."""
+    waiting = [("", str(top))]
+    while waiting:
+        prefix, folder = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                seen = [entry for entry in entries if not entry.name.startswith(".")]
+        except OSError:
+            continue
+        for entry in seen:
+            yield prefix + entry.name, entry.path
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append((f"{prefix}{entry.name}/", entry.path))
