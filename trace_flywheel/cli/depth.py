@@ -43,6 +43,10 @@ def train(
     min_f1: Annotated[
         float, typer.Option("--min-f1", min=0, max=1, callback=finite, help="Macro-F1 below which nothing is written.")
     ] = 0.5,
+    backend: Annotated[
+        Literal["ngrams", "embedding"],
+        typer.Option("--backend", help="embedding: sentence vectors beside the n-grams (the extra `embedding`)."),
+    ] = "ngrams",
     vocab: Annotated[int, typer.Option("--vocab", min=1024, help="Of a .tgfr: hash buckets.")] = 65536,
     ngram: Annotated[int, typer.Option("--ngram", min=1, max=3, help="Of a .tgfr: n-gram order.")] = 3,
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Of a .tgfr.")] = 8,
@@ -56,9 +60,11 @@ def train(
 
     files = labelled or []
     if out.suffix == ".tgfr":
+        if backend != "ngrams":
+            raise typer.BadParameter("a .tgfr holds n-grams only", param_hint="--backend")
         answer = train_tgfr(files, Options(vocab, ngram, epochs, lr, l2, seed), held_out, min_f1, out)
     else:
-        answer = train_default(files, seed_set, held_out, min_f1, out)
+        answer = train_default(files, seed_set, held_out, min_f1, out, backend)
     if as_json:
         print(json.dumps(answer))
         return

@@ -11,16 +11,23 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
 
+from trace_flywheel.curation.depth_embedding import model_encoder, vectors
 from trace_flywheel.curation.depth_families import families
 from trace_flywheel.curation.depth_features import COLUMNS, FEATURES_VERSION, features
+from trace_flywheel.curation.embedding import DIMENSIONS
 from trace_flywheel.records.canonical import content_id, folded, sha256_hex
 from trace_flywheel.records.message import Message, text_of
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Backend = Literal["ngrams", "embedding"]
+"""What a classifier sees beside the cues: n-grams, or sentence vectors too (the extra `embedding`)."""
 LABELS = ("single", "multi", "comparison", "other")
 _SPELLINGS = {**{name: name for name in LABELS}, "single-hop": "single", "multi-hop": "multi"}
 _INVERSE_REGULARISATION = 1.0
@@ -82,13 +89,14 @@ class DepthModel:
 
     def __init__(self, columns: np.ndarray, weights: np.ndarray, bias: np.ndarray, info: dict[str, Any]) -> None:
         self._columns, self._compact, self._bias = columns, weights, bias
-        self._weights = np.zeros((COLUMNS, len(LABELS)), dtype=np.float32)
+        self._backend: Backend = "embedding" if "encoder" in info else "ngrams"
+        self._weights = np.zeros((_width(self._backend), len(LABELS)), dtype=np.float32)
         self._weights[columns] = weights
         self.info = info
 
     def label(self, prompts: Sequence[str]) -> tuple[list[str], np.ndarray]:
         """The class of each prompt and the probability that the model gives it, float64 in (0, 1]."""
-        logits = np.asarray(features(prompts) @ self._weights, dtype=np.float64) + self._bias
+        logits = np.asarray(_matrix(prompts, self._backend) @ self._weights, dtype=np.float64) + self._bias
         odds = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
         chances = odds / odds.sum(axis=1, keepdims=True)
         best = chances.argmax(axis=1)
@@ -101,13 +109,16 @@ class DepthModel:
 
     @classmethod
     def load(cls, folder: Path) -> "DepthModel":
-        """A saved model; `ValueError` where it was made for other features than this version's."""
+        """A saved model; `ValueError` where it was made for other features than this version's or with another encoder,
+        `EmbeddingError` where it needs one that is not installed."""
         info = msgspec.json.decode((folder / "depth.json").read_bytes())
         if info["features"] != FEATURES_VERSION:
             raise ValueError(
                 f"{folder}: the classifier was trained for features {info['features']}, this version has "
                 f"{FEATURES_VERSION}: train it again"
             )
+        if (made_with := info.get("encoder")) is not None and made_with != model_encoder().fingerprint:
+            raise ValueError(f"{folder}: made with the encoder {made_with}, here is {model_encoder().fingerprint}")
         return cls._of(folder / "depth.npz", info)
 
     @classmethod
@@ -128,17 +139,29 @@ class DepthModel:
         return cls._of(shipped / "depth_seed_model.npz", info)
 
 
-def train(labelled: Iterable[Labelled]) -> DepthModel:
+def _matrix(prompts: Sequence[str], backend: Backend) -> "csr_matrix":
+    """What a classifier sees: the n-grams and cues, and with `embedding` sentence vectors after them."""
+    from scipy.sparse import hstack
+
+    seen = features(prompts)
+    return seen if backend == "ngrams" else hstack([seen, vectors(prompts)], format="csr")
+
+
+def _width(backend: Backend) -> int:
+    return COLUMNS + (DIMENSIONS if backend == "embedding" else 0)
+
+
+def train(labelled: Iterable[Labelled], backend: Backend = "ngrams") -> DepthModel:
     """Fit the classifier. Prompts that say the same twice count once.
 
-    Raises `ValueError` where a prompt has two labels or a class has no prompt.
+    Raises `ValueError` where a prompt has two labels or a class has no prompt, `EmbeddingError` without the encoder.
     """
     from sklearn.linear_model import LogisticRegression
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # has no types
 
     rows = _distinct(labelled)
-    matrix = features([row.prompt for row in rows])
-    columns = np.flatnonzero(np.bincount(matrix.indices, minlength=COLUMNS) >= _MIN_ROWS)
+    matrix = _matrix([row.prompt for row in rows], backend)
+    columns = np.flatnonzero(np.bincount(matrix.indices, minlength=_width(backend)) >= _MIN_ROWS)
     labels = np.array([LABELS.index(row.label) for row in rows])
     with threadpool_limits(1):  # sums in one order, the same bytes on any number of cores
         fitted = LogisticRegression(C=_INVERSE_REGULARISATION, max_iter=1000, class_weight="balanced").fit(
@@ -151,6 +174,8 @@ def train(labelled: Iterable[Labelled]) -> DepthModel:
         "features": FEATURES_VERSION,
         "versions": {name: version(name) for name in ("numpy", "scikit-learn", "scipy")},
     }
+    if backend == "embedding":
+        info["encoder"] = model_encoder().fingerprint
     return DepthModel(columns, fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32), info)
 
 
@@ -165,7 +190,7 @@ def evaluate(model: DepthModel, labelled: Sequence[Labelled]) -> DepthReport:
     return report_of([short_label(row.label) for row in labelled], predicted)
 
 
-def cross_validate(labelled: Iterable[Labelled]) -> DepthReport:
+def cross_validate(labelled: Iterable[Labelled], backend: Backend = "ngrams") -> DepthReport:
     """Every prompt labelled by a model that was trained without its fifth of the set; fifths by content hash, prompts
     near each other in one fifth."""
     rows = _distinct(labelled)
@@ -173,7 +198,7 @@ def cross_validate(labelled: Iterable[Labelled]) -> DepthReport:
     fold = np.array([int(sha256_hex(name.encode())[:8], 16) % _FOLDS for name in families(prompts)])
     truth, predicted = [], []
     for held_out in range(_FOLDS):
-        model = train(row for row, f in zip(rows, fold, strict=True) if f != held_out)
+        model = train((row for row, f in zip(rows, fold, strict=True) if f != held_out), backend)
         tested = [row for row, f in zip(rows, fold, strict=True) if f == held_out]
         truth += [row.label for row in tested]
         predicted += model.label([row.prompt for row in tested])[0]

@@ -14,6 +14,7 @@ import msgspec
 from trace_flywheel.curation import tgfr
 from trace_flywheel.curation.depth import (
     LABELS,
+    Backend,
     DepthModel,
     DepthReport,
     Labelled,
@@ -92,15 +93,22 @@ def trained(depth: Depth) -> DepthModel:
     return model
 
 
-def train_default(files: Sequence[Path], seed: bool, held_out: Path | None, min_f1: float, out: Path) -> dict[str, Any]:
+def train_default(
+    files: Sequence[Path],
+    seed: bool,
+    held_out: Path | None,
+    min_f1: float,
+    out: Path,
+    backend: Backend = "ngrams",
+) -> dict[str, Any]:
     """Train on the files (and the seed set), judge on the held-out file or by five-fold cross-validation, and write
     `depth.npz` and `depth.json` to the folder `out`. Raises `FlywheelError`, nothing written, below `min_f1`."""
     read = [read_labels(path) for path in files]
     rows = [row for one in read for row in one.labelled] + list(seed_set() if seed else ())
     try:
-        model = train(rows)
+        model = train(rows, backend)
         if held_out is None:
-            judged, by, more = cross_validate(rows), "five-fold cross-validation", {}
+            judged, by, more = cross_validate(rows, backend), "five-fold cross-validation", {}
         else:
             apart = read_labels(held_out).labelled
             judged, by, more = judge(model, apart), "held-out file", near_training(apart, rows)
