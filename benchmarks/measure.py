@@ -70,11 +70,11 @@ def _below(root: int) -> list[int]:
     while todo:
         pid = todo.pop()
         found.append(pid)
-        for task in Path(f"/proc/{pid}/task").glob("*/children"):
-            try:
-                todo += map(int, task.read_text().split())
-            except OSError:
-                continue
+        try:
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                todo += map(int, (task / "children").read_text().split())
+        except OSError:  # the process, or a thread of it, has ended meanwhile
+            continue
     return found
 
 

@@ -1,7 +1,11 @@
-"""Peak memory of `flywheel convert` in every layout and mode, and what `--help` costs."""
+"""Peak memory of `flywheel convert` in every layout and mode, of the commands beside it, and what `--help` costs.
+
+Two of the modes compile loops where none was compiled before: their cache of compiled code is empty.
+"""
 
 import shutil
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import orjson
@@ -41,20 +45,32 @@ def measure(asked: Asked) -> Iterator[Result]:
     for mode in modes:
         for workers in (1, 2):
             yield _of_mode(folder, mode, workers, asked.rollouts)
+    for mode in (["--format", "trl-dpo"], ["--dedup-against", str(before)]):
+        fresh = {"NUMBA_CACHE_DIR": tempfile.mkdtemp(dir=folder)}
+        yield _of_mode(folder, mode, 1, asked.rollouts, fresh)
+    (job,) = (folder / "jobs").iterdir()
+    beside: list[list[str | Path]] = [["validate", before], ["token-coverage", job], ["stream", job, "--no-follow"]]
+    for command in beside:
+        cost = cost_of([*FLYWHEEL, *command])
+        yield _result(str(command[0]), max(cost.peak, cost.workers), f"{cost.peak:.0f} MB, {cost.cpu:.2f} s CPU")
     helped = cost_of([*FLYWHEEL, "convert", "--help"])
     yield Result("memory", "convert --help", f"{helped.wall:.2f} s, {helped.cpu:.2f} s CPU, {helped.peak:.0f} MB")
 
 
-def _of_mode(folder: Path, mode: list[str], workers: int, rollouts: int) -> Result:
+def _of_mode(
+    folder: Path, mode: list[str], workers: int, rollouts: int, env: Mapping[str, str] | None = None
+) -> Result:
     out = folder / "out"
     if out.is_dir():
         shutil.rmtree(out)
     out.unlink(missing_ok=True)
-    cost = cost_of([*FLYWHEEL, "convert", folder / "jobs", "--out", out, "--workers", workers, *mode])
-    peak = max(cost.peak, cost.workers)
+    cost = cost_of([*FLYWHEEL, "convert", folder / "jobs", "--out", out, "--workers", workers, *mode], env)
     shown = " ".join(Path(word).name if word.startswith("/") else word for word in mode)
+    cold = ", nothing compiled before" if env else ""
     told = f"{cost.peak:.0f} MB, largest worker {cost.workers:.0f} MB, {cost.cpu:.2f} s CPU"
+    return _result(f"{shown}, {workers} worker(s), {rollouts} trials{cold}", max(cost.peak, cost.workers), told)
+
+
+def _result(name: str, peak: float, told: str) -> Result:
     left = BUDGET / peak
-    return Result(
-        "memory", f"{shown}, {workers} worker(s), {rollouts} trials", told, "300 MB", Ratio(left, left, left), 1.0
-    )
+    return Result("memory", name, told, "300 MB", Ratio(left, left, left), 1.0)
