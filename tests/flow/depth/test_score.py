@@ -92,6 +92,7 @@ def test_the_trajectory_alone_needs_evidence(tmp_path: Path) -> None:
         tmp_path, chat("single 1", *TWO_STEPS), chat("single 1"), depth_from="trajectory", unscorable="drop"
     )
     assert (row["reasoning_depth"], row["reasoning_depth_confidence"]) == ("multi-hop", None)
+    assert row["reasoning_depth_evidence"] == {"calls": 2, "dependent_calls": 1, "tools": 2, "turns": 3}
     assert report.unscorable == [2]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 import orjson
 
-from trace_flywheel.curation.trajectory_depth import evidence
+from trace_flywheel.curation.trajectory_depth import Evidence, evidence
 from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.depth.rows import (
     SPELLING,
@@ -70,6 +70,8 @@ class Depth(msgspec.Struct, frozen=True):
     source: str
     trajectory: str | None = None
     classifier: str | None = None
+    evidence: Evidence | None = None
+    """What the work shows, where it was looked at."""
 
 
 def score(path: Path, out: Path, model: Classifier, how: How) -> Scored:
@@ -123,8 +125,11 @@ def depths(batch: Sequence[FileRow], model: Classifier, how: How) -> Iterator[De
         labels, confidences = model.label([prompts[i] for i in asked])
         guesses = dict(zip(asked, zip(labels, map(float, confidences), strict=True), strict=True))
     for i, row in enumerate(batch):
-        shown = evidence(conversation_of(row.value)).label if how.depth_from != "classifier" else None
-        yield _decided(guesses.get(i), shown)
+        if how.depth_from == "classifier":
+            yield _decided(guesses.get(i), None)
+        else:
+            shown = evidence(conversation_of(row.value))
+            yield msgspec.structs.replace(_decided(guesses.get(i), shown.label), evidence=shown)
 
 
 def _decided(guess: tuple[str, float] | None, shown: str | None) -> Depth:
@@ -148,6 +153,8 @@ def _labelled(row: dict[str, Any], depth: Depth, min_confidence: float) -> dict[
         "reasoning_depth_confidence": None if depth.confidence is None else round(depth.confidence, 6),
         "reasoning_depth_source": depth.source if label is not None else None,
     }
+    if depth.evidence is not None:
+        labelled["reasoning_depth_evidence"] = msgspec.structs.asdict(depth.evidence)
     return labelled | {"reasoning_depth_guess": label} if unsure else labelled
 
 
