@@ -64,7 +64,7 @@ def test_a_trace_that_only_older_versions_know_is_erased(one: Flow) -> None:
 
 @pytest.mark.parametrize("step", ["graded_traces", "redacted_rollouts", "versions"])
 def test_an_erasure_that_was_killed_is_ended_by_the_next(one: Flow, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    rewrite, rmtree = purging._rewrite, shutil.rmtree
+    rewrite, rmtree = purging.rewrite, shutil.rmtree
 
     def rewritten(*given: Any) -> None:
         rewrite(*given)
@@ -77,7 +77,7 @@ def test_an_erasure_that_was_killed_is_ended_by_the_next(one: Flow, monkeypatch:
         rmtree(path, *given, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(purging, "_rewrite", rewritten)
+        patch.setattr(purging, "rewrite", rewritten)
         patch.setattr(dataset.shutil, "rmtree", removed)
         with pytest.raises(Killed):
             purge(one, "--trace", "a-1")

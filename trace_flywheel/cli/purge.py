@@ -39,7 +39,7 @@ def purge(
     with writing(settings.home), shared(settings):
         if (remote := remote_of(settings)) is not None:
             remote.fetch_versions()
-        lake, versions = lake_of(settings), tuple[Path, ...]()
+        lake, versions, value = lake_of(settings), tuple[Path, ...](), None
         if trace is not None:
             addresses = find_trace(lake, trace, run)
         else:
@@ -50,10 +50,16 @@ def purge(
             print(f"{len(addresses)} rollouts to erase" + (f", in {len(versions)} versions" if versions else ""))
             gone = [Withdrawal(reason, run=run_id, trace=trace_id) for run_id, trace_id in addresses]
             tell(difference(lake, settings, inputs, (*in_force(lake), *gone), None))
-            if dry_run:
-                return
-        done = erase(lake, settings, inputs, addresses, reason, versions)
+        if dry_run and (addresses or value is not None):
+            return
+        done = erase(lake, settings, inputs, addresses, reason, versions, value)
     print(f"{done.rollouts} rollouts erased; {len(done.versions)} versions that knew them are gone")
     for made in done.made:
         print(f"{made.name}: {made.rows} rows in {made.path}", file=sys.stderr)
-    print("the source folders are not touched; what was erased is not read from them again", file=sys.stderr)
+    if (settings.home / "dagster").is_dir():
+        from trace_flywheel.orchestration.forget import forget_previews
+
+        forget_previews(settings.home)
+    for export in done.exports:
+        print(f"{export}: held it and is gone", file=sys.stderr)
+    print("the source folders are not touched; what was erased is read again from no folder", file=sys.stderr)

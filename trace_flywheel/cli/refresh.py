@@ -47,6 +47,7 @@ def refreshed(settings: Any) -> Outcome:
 def _refreshed(settings: Any) -> Outcome:
     from trace_flywheel.flow.curation import freshness
     from trace_flywheel.flow.home import lake_of
+    from trace_flywheel.flow.purge import unfinished
     from trace_flywheel.flow.rescan import rescanned
     from trace_flywheel.flow.roots import remember, roots_in_force
     from trace_flywheel.flow.standing import published, refusals
@@ -86,6 +87,7 @@ def _refreshed(settings: Any) -> Outcome:
     told = {warning: m.name for m in reversed(of_all) for warning in m.facts.get("warnings", ())}
     warnings = [f"warning: {name}: {warning}" for warning, name in sorted(told.items())]
     warnings += [f"warning: {told}" for told in rescanned(settings)]
+    warnings += [f"warning: an erasure was killed; run `{program()} purge` again"] if unfinished(lake) else []
     warnings += [f"warning: {run_id}: its folder is gone; what was read from it stays" for run_id in before.gone]
     problems = [*(f"{q.run_id}: {q.reason}" for q in quarantined), *map(_line, before.problems)]
     return Outcome({**document, "problems": problems, "warnings": warnings}, (*warnings, *problems))

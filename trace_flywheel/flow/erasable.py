@@ -1,23 +1,27 @@
 """What an erasure is to take: sought by trace id or by value in the lake and in every version, whatever holds it.
 
+What says the same as something that goes, goes too, in whatever run it stands.
+
 Versions are older than the lake: one may hold a rollout, or what a rollout once said, that the lake holds no more. So
 what is to go is sought in them too, and so is what erasures that were killed have left.
 """
 
+import json
 import mmap
-from collections.abc import Callable, Iterator, Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from trace_flywheel.flow.contents import contents_of
+from trace_flywheel.flow.erased import spellings, texts_of
 from trace_flywheel.flow.expected import STEPS
 from trace_flywheel.flow.ingest_tasks import GRADED, REDACTED
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.files import is_temporary
+from trace_flywheel.lake.parts import read_rollouts
 from trace_flywheel.lake.purged import address_of, purged_by_run
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
@@ -31,34 +35,44 @@ MIN_VALUE_CHARS = 6
 
 def find_trace(lake: Lake, trace_id: str, run_id: str | None = None) -> tuple[Address, ...]:
     """Addresses of a trace, in all runs or in one (by its id or the last component of it), in the lake or in a version
-    of a dataset; and what erasures that were killed have left."""
-    found = set(_found(lake, lambda table: pc.equal(table["trace_id"], trace_id), run_id))
+    of a dataset; their copies; and what erasures that were killed have left."""
+    found = {
+        at
+        for step in (GRADED, REDACTED)
+        for at in _standing(lake, step)
+        if at[1] == trace_id and _is_run(at[0], run_id)
+    }
     for version in published(lake):
         found |= {at for at in _named(version) if at[1] == trace_id and _is_run(at[0], run_id)}
-    return tuple(sorted(found | _unfinished(lake)))
+    return _with_copies(lake, found | _unfinished(lake))
 
 
 def find_value(lake: Lake, value: str) -> tuple[Address, ...]:
-    """Addresses of the rollouts in the lake whose text holds a value, as it is or as JSON spells it; and what erasures
-    that were killed have left."""
-    spellings = _spellings(value)
+    """Addresses of the rollouts in the lake whose text holds a value, however it is spelled there; their copies; and
+    what erasures that were killed have left."""
+    spelt = [text.encode() for text in spellings(value)]
+    found: set[Address] = set()
+    for step in (GRADED, REDACTED):
+        for sidecar in lake.sidecars(step):
+            for part in sidecar.parts:
+                for _, rollout in read_rollouts(lake.part_path(sidecar, part)):
+                    if _is_in(spelt, texts_of(rollout)):
+                        found.add((sidecar.run_id, rollout.trace_id))
+    return _with_copies(lake, found | _unfinished(lake))
 
-    def holds(table: pa.Table) -> pa.ChunkedArray:
-        mask = np.zeros(table.num_rows, dtype=bool)
-        for name in table.column_names:
-            if pa.types.is_string(table[name].type) or pa.types.is_large_string(table[name].type):
-                for spelling in spellings:
-                    hits = pc.fill_null(pc.match_substring(table[name], spelling), False)
-                    mask |= hits.to_numpy(zero_copy_only=False) if isinstance(hits, pa.Array) else hits.to_numpy()
-        return pa.chunked_array([pa.array(mask)])
 
-    return tuple(sorted({*_found(lake, holds, None), *_unfinished(lake)}))
+def drops_with(lake: Lake, value: str) -> tuple[str, ...]:
+    """Runs that lost something whose evidence quotes a value."""
+    spelt = [text.encode() for text in spellings(value)]
+    sidecars = (sidecar for step in STEPS for sidecar in lake.sidecars(step))
+    found = {s.run_id for s in sidecars if any(_is_in(spelt, texts_of(drop)) for drop in lake.drops(s))}
+    return tuple(sorted(found))
 
 
 def versions_with(lake: Lake, value: str) -> tuple[Path, ...]:
     """Folders of the dataset versions that hold a value, also where no rollout of the lake holds it any more."""
-    spellings = [spelling.encode() for spelling in sorted(_spellings(value))]
-    return tuple(v.path for v in published(lake) if any(_holds(file, spellings) for file in v.path.rglob("*.*")))
+    spelt = quoted(value)
+    return tuple(v.path for v in published(lake) if any(holds(file, spelt) for file in v.path.rglob("*.*")))
 
 
 def value_of(file: Path) -> str:
@@ -83,17 +97,21 @@ def runs_of(row: Provenance) -> tuple[str, str]:
     return row.run_id, row.rejected_run_id or row.run_id
 
 
-def _found(lake: Lake, mask: Callable[[pa.Table], pa.ChunkedArray], run_id: str | None) -> tuple[Address, ...]:
-    found: set[Address] = set()
-    for step in (GRADED, REDACTED):
-        for sidecar in lake.sidecars(step):
-            if not _is_run(sidecar.run_id, run_id):
-                continue
-            for part in sidecar.parts:
-                table = pq.read_table(lake.part_path(sidecar, part))
-                traces = table.filter(mask(table))["trace_id"].to_pylist()
-                found |= {(sidecar.run_id, trace) for trace in traces}
-    return tuple(sorted(found))
+def _standing(lake: Lake, step: str) -> Iterator[Address]:
+    """Addresses of the rows of a step, in all runs."""
+    for sidecar in lake.sidecars(step):
+        for part in sidecar.parts:
+            traces = pq.read_table(lake.part_path(sidecar, part), columns=["trace_id"])["trace_id"].to_pylist()
+            yield from ((sidecar.run_id, trace) for trace in traces)
+
+
+def _with_copies(lake: Lake, found: set[Address]) -> tuple[Address, ...]:
+    """What was found, and everything in the lake that says the same as one of it."""
+    if not found:
+        return ()
+    contents = {(s.run_id, trace): said for s in lake.sidecars(GRADED) for trace, said in contents_of(lake, s)}
+    sought = {contents[at] for at in found if contents.get(at)}
+    return tuple(sorted(found | {at for at, said in contents.items() if said in sought}))
 
 
 def _unfinished(lake: Lake) -> set[Address]:
@@ -113,8 +131,16 @@ def _is_run(run_id: str, wanted: str | None) -> bool:
     return wanted is None or wanted in (run_id, run_id.rsplit("/", 1)[-1])
 
 
-def _spellings(value: str) -> set[str]:
-    return {value, orjson.dumps(value)[1:-1].decode()}
+def _is_in(spelt: Sequence[bytes], text: bytes) -> bool:
+    return any(one in text for one in spelt)
+
+
+def quoted(value: str) -> tuple[bytes, ...]:
+    """Spellings of a value in files: those in texts, and what JSON makes of them."""
+    spelt = spellings(value)
+    spelt |= {unicodedata.normalize("NFD", text) for text in spelt} | {value}
+    quoted = {orjson.dumps(text)[1:-1] for text in spelt}
+    return tuple(sorted({text.encode() for text in spelt} | quoted))
 
 
 def _named(version: dataset.Version) -> Iterator[Address]:
@@ -126,9 +152,12 @@ def _named(version: dataset.Version) -> Iterator[Address]:
             yield fate["run_id"], fate["trace_id"]
 
 
-def _holds(file: Path, spellings: Sequence[bytes]) -> bool:
-    """Whether a file of text holds one of them."""
-    if file.suffix == ".parquet" or not file.is_file() or not file.stat().st_size:
+def holds(file: Path, spelt: Sequence[bytes]) -> bool:
+    """Whether a file holds one of these texts, in its bytes or in the columns of its table."""
+    if not file.is_file() or not file.stat().st_size:
         return False
+    if file.suffix == ".parquet":
+        rows = pq.read_table(file).to_pylist()
+        return _is_in(spelt, json.dumps(rows, ensure_ascii=False, default=repr).encode("utf-8", "surrogatepass"))
     with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        return any(text.find(spelling) >= 0 for spelling in spellings)
+        return any(text.find(spelling) >= 0 for spelling in spelt)

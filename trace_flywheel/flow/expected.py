@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
+from trace_flywheel.flow.erased import Erased, Tombs
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
 from trace_flywheel.flow.inputs import SideInputs, read_options
 from trace_flywheel.flow.policy import policy_of
-from trace_flywheel.lake.purged import purged_by_run
 from trace_flywheel.lake.sidecar import FORMAT
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.canonical import content_id
@@ -31,10 +31,7 @@ class Expected:
 
     def __init__(self, lake: Lake, settings: Settings, inputs: SideInputs) -> None:
         self._lake, self._settings, self._inputs = lake, settings, inputs
-
-    @cached_property
-    def _purged(self) -> dict[str, frozenset[str]]:
-        return purged_by_run(self._lake)
+        self._tombs = Tombs(lake)
 
     @cached_property
     def _reading(self) -> dict[str, Any]:
@@ -45,9 +42,17 @@ class Expected:
     def _rules(self) -> str:
         return policy_of(self._settings).digest()
 
-    def purged(self, run_id: str) -> frozenset[str]:
-        """Addresses of a run that were erased and must not come back."""
-        return self._purged.get(run_id, frozenset())
+    def erased(self, run_id: str) -> Erased:
+        """What may not be read from a run.
+
+        Only addresses are part of a run's digest: an erasure takes what it names out of every run that it finds it in,
+        so that what others hold is what they would hold if they were read again.
+        """
+        return self._tombs.of(run_id)
+
+    def shown(self, reason: str) -> str:
+        """A reason for people, unless it quotes an erased value."""
+        return self._tombs.everywhere.safe(reason)
 
     def digest(self, step: str, run_id: str, fingerprint: str) -> str:
         """Digest of all that a run's partition of this step depends on, with the step before as it stands."""
@@ -76,8 +81,9 @@ class Expected:
     def _digest(self, step: str, content: str | None, run_id: str, fingerprint: str) -> str:
         """`content`: digest of what the step before made."""
         if step == GRADED:
-            made_from = [FORMAT, CODE[step], fingerprint, self._reading, self._settings.lake.keep_raw]
-            purged = sorted(self.purged(run_id))
+            kept = True if self._settings.lake.keep_raw else "digests"
+            made_from = [FORMAT, CODE[step], fingerprint, self._reading, kept]
+            purged = sorted(self._tombs.by_run.get(run_id, ()))
             return content_id([*made_from, purged] if purged else made_from)
         if step == REDACTED:
             corrections = [msgspec.to_builtins(c) for _, c in sorted(self._inputs.corrections_of(run_id).items())]

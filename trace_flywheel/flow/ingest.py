@@ -17,6 +17,7 @@ from functools import partial
 import msgspec
 
 from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.flow.contents import write_contents
 from trace_flywheel.flow.expected import Expected
 from trace_flywheel.flow.ingest_ends import carried, made_before, mirror, outcomes, renamed, unit_by_unit
 from trace_flywheel.flow.ingest_tasks import (
@@ -93,7 +94,7 @@ def graded_traces(
     def plan(run: Run, fingerprint: str, stack: ExitStack) -> Job[Chunk]:
         folder = stack.enter_context(lake.generation(GRADED, run.run_id))
         tasks = [
-            Chunk(run, i, units, folder, f"chunk-{i:05d}", keep, expected.purged(run.run_id))
+            Chunk(run, i, units, folder, f"chunk-{i:05d}", keep, expected.erased(run.run_id))
             for i, units in enumerate(chunks(discover.units(run)))
         ]
         return Job(run, folder, tasks, fingerprint)
@@ -105,6 +106,8 @@ def graded_traces(
         facts = {"format": job.run.format, "path": job.run.path.name, "keep_raw": keep}
         parts = [renamed(job, k, part) for k, part in enumerate(p for o in all_made for p in o.parts)]
         drops = [d for o in all_made for d in o.drops]
+        if not keep:
+            write_contents(job.folder, [pair for o in all_made for pair in o.contents])
         wanted = expected.digest(GRADED, job.run.run_id, job.fingerprint)
         entered = sum(p.rows for p in parts) + len(drops)
         sidecar = lake.commit(
@@ -128,7 +131,7 @@ def graded_traces(
         read_chunk,
         options,
         finish,
-        _mask(settings),
+        _mask(settings, expected),
     )
     yield from step.over(runs, _workers(settings, workers))
 
@@ -142,17 +145,18 @@ def redacted_rollouts(
     def plan(run: Run, fingerprint: str, stack: ExitStack) -> Job[Parts]:
         before = made_before(lake, REDACTED, run)
         folder = stack.enter_context(lake.generation(REDACTED, run.run_id))
-        corrections = inputs.corrections_of(run.run_id)
+        corrections, erased = inputs.corrections_of(run.run_id), expected.erased(run.run_id)
         if before.facts["keep_raw"]:
-            tasks = [Parts(lake.part_path(before, part), (part,), folder, corrections) for part in before.parts]
+            tasks = [Parts(lake.part_path(before, part), (part,), folder, corrections, erased) for part in before.parts]
         elif fingerprint == before.source_fingerprint:
-            options, purged = read_options(settings), expected.purged(run.run_id)
+            options = read_options(settings)
             tasks = [
                 Parts(
-                    Reread(run, units, options, purged),
+                    Reread(run, units, options),
                     tuple(p for p in before.parts if p.chunk == i),
                     folder,
                     corrections,
+                    erased,
                 )
                 for i, units in enumerate(chunks(discover.units(run)))
             ]
@@ -173,7 +177,9 @@ def redacted_rollouts(
         return mirror(REDACTED, job, lake, expected, safe, {"findings": dict(sorted(findings.items()))})
 
     fresh = partial(expected.is_fresh, REDACTED)
-    step = Step(REDACTED, lake, fresh, plan, redact_parts, policy_of(settings, told=True), finish, _mask(settings))
+    step = Step(
+        REDACTED, lake, fresh, plan, redact_parts, policy_of(settings, told=True), finish, _mask(settings, expected)
+    )
     yield from step.over(runs, _workers(settings, workers))
 
 
@@ -195,7 +201,8 @@ def rollout_index(
             return step.quarantined(job.run, job.fingerprint, f"{INDEX}: {job.crash.reason}")
         result = mirror(INDEX, job, lake, expected, carried(job, lake), {})
         assert result.sidecar is not None
-        if result.sidecar.counts.kept:
+        dropped = result.sidecar.counts.dropped
+        if result.sidecar.counts.kept or (dropped and not any(r != "purged" for rs in dropped.values() for r in rs)):
             release(lake, job.run.run_id)
             return result
         first = next(iter(lake.drops(result.sidecar)), None)
@@ -211,13 +218,15 @@ def rollout_index(
         describe_part,
         shared,
         finish,
-        _mask(settings),
+        _mask(settings, expected),
     )
     yield from step.over(runs, _workers(settings, workers))
 
 
-def _mask(settings: Settings) -> Callable[[str], str]:
-    return redactor(policy_of(settings)).mask
+def _mask(settings: Settings, expected: Expected) -> Callable[[str], str]:
+    """Makes a reason fit to be shown."""
+    rules = redactor(policy_of(settings))
+    return lambda reason: rules.mask(expected.shown(reason))
 
 
 def _workers(settings: Settings, workers: int | None) -> int:

@@ -14,12 +14,13 @@ import msgspec
 import pyarrow as pa
 
 from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.flow.erased import Erased, normal, purged, said
 from trace_flywheel.flow.index import entry
 from trace_flywheel.lake.index import INDEX_SCHEMA, index_table
 from trace_flywheel.lake.parts import RolloutParts, TableFile, read_rollouts
 from trace_flywheel.lake.purged import address_of
 from trace_flywheel.lake.sidecar import Part, file_mode
-from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.golden import CorrectionEntry
 from trace_flywheel.records.index import IndexEntry
 from trace_flywheel.records.rollout import Rollout
@@ -43,6 +44,8 @@ class Outcome(msgspec.Struct, frozen=True):
     findings: dict[str, int] = {}
     sightings: Counter[Sighting] = msgspec.field(default_factory=Counter)
     """What was replaced, by kind of place."""
+    contents: tuple[tuple[str, str], ...] = ()
+    """(trace id, digest of what it said) where the text itself is not kept."""
 
 
 def chunks(units: Sequence[Unit]) -> Iterator[tuple[Unit, ...]]:
@@ -68,8 +71,7 @@ class Chunk(msgspec.Struct, frozen=True):
     folder: Path
     stem: str
     keep_text: bool
-    purged: frozenset[str] = frozenset()
-    """Addresses that were erased and must not come back."""
+    erased: Erased = Erased()
 
 
 def read_chunk(options: ReadOptions, task: Chunk) -> Outcome:
@@ -77,21 +79,21 @@ def read_chunk(options: ReadOptions, task: Chunk) -> Outcome:
         left.unlink()
     parts = RolloutParts(task.folder, task.stem, file_mode(GRADED), task.number, keep_text=task.keep_text)
     drops: list[Drop] = []
-    for item in _read(options, task.run, task.units, task.purged):
+    contents: list[tuple[str, str]] = []
+    for item in _read(options, task.run, task.units, task.erased):
         if isinstance(item, Drop):
             drops.append(item)
-        else:
-            parts.add(item)
-    return Outcome(parts.close(), tuple(drops))
+            continue
+        parts.add(item)
+        if not task.keep_text:
+            contents.append((item.trace_id, said(item)))
+    return Outcome(parts.close(), tuple(drops), contents=tuple(contents))
 
 
-def _read(options: ReadOptions, run: Run, units: Sequence[Unit], purged: frozenset[str]) -> Iterator[Rollout | Drop]:
+def _read(options: ReadOptions, run: Run, units: Sequence[Unit], erased: Erased) -> Iterator[Rollout | Drop]:
     for unit in units:
         for item in discover.read_unit(run, unit, options):
-            if purged and item.trace_id is not None and address_of(run.run_id, item.trace_id) in purged:
-                yield Drop(Stage.READ, "purged", run_id=run.run_id)
-            else:
-                yield item
+            yield (erased.drop(run.run_id, item) or item) if erased else item
 
 
 class Reread(msgspec.Struct, frozen=True):
@@ -100,7 +102,6 @@ class Reread(msgspec.Struct, frozen=True):
     run: Run
     units: tuple[Unit, ...]
     options: ReadOptions
-    purged: frozenset[str] = frozenset()
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -110,11 +111,12 @@ class Parts(msgspec.Struct, frozen=True):
     parts: tuple[Part, ...]
     folder: Path
     corrections: dict[str, CorrectionEntry]
+    erased: Erased
 
 
 def redact_parts(policy: Policy, task: Parts) -> Outcome:
     redact = redactor(policy).redact_told
-    rollouts = _rollouts(task.source)
+    rollouts = _rollouts(task.source, task.erased)
     made: list[Part] = []
     drops: list[Drop] = []
     findings: dict[str, int] = {}
@@ -125,6 +127,10 @@ def redact_parts(policy: Policy, task: Parts) -> Outcome:
         for _ in range(part.rows):
             rollout = next(rollouts)
             if (given := task.corrections.get(rollout.trace_id)) is not None:
+                if task.erased.values.holds(normal(given.correction.content)):
+                    address = address_of(rollout.run_id, rollout.trace_id)
+                    drops.append(purged(rollout.run_id, address, "value", ""))
+                    continue
                 rollout = msgspec.structs.replace(rollout, correction=given.correction)
             result, seen = redact(rollout)
             if isinstance(result, Drop):
@@ -138,11 +144,11 @@ def redact_parts(policy: Policy, task: Parts) -> Outcome:
     return Outcome(tuple(made), tuple(drops), findings, sightings)
 
 
-def _rollouts(source: Path | Reread) -> Iterator[Rollout]:
+def _rollouts(source: Path | Reread, erased: Erased) -> Iterator[Rollout]:
     if isinstance(source, Path):
         yield from (rollout for _, rollout in read_rollouts(source))
         return
-    for item in _read(source.options, source.run, source.units, source.purged):
+    for item in _read(source.options, source.run, source.units, erased):
         if not isinstance(item, Drop):
             yield item
 

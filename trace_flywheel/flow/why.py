@@ -1,12 +1,15 @@
 """One rollout through all datasets: what became of it in each, and the evidence."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from trace_flywheel.flow.ingest_tasks import GRADED
 from trace_flywheel.lake import dataset
+from trace_flywheel.lake.purged import address_of
 from trace_flywheel.lake.quarantine import quarantines
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
@@ -21,13 +24,23 @@ def why(lake: Lake, trace_id: str, run_id: str | None = None) -> list[dict[str, 
     for name in dataset.names(lake.home):
         newest = dataset.find_version(lake.home, name)
         table = dataset.fates(newest)
-        for fate in table.filter(pc.equal(table["trace_id"], trace_id)).to_pylist():
+        named = table.filter(pc.equal(table["trace_id"], trace_id)).to_pylist()
+        for fate in (*named, *_erased(table, trace_id)):
             if run_id is None or fate["run_id"] == run_id or str(fate["run_id"]).rsplit("/", 1)[-1] == run_id:
                 evidence = orjson.loads(fate["evidence"]) if fate["evidence"] else {}
                 found.append({"dataset": name, "version": newest.version, **fate, "evidence": evidence})
     if not found:
         raise FlywheelError(f"no rollout {trace_id!r}{f' of run {run_id!r}' if run_id else ''}; {_what_there_is(lake)}")
     return found
+
+
+def _erased(fates: pa.Table, trace_id: str) -> Iterator[dict[str, Any]]:
+    """Fates that have no name any more and are this trace's: their evidence has the hash of its address."""
+    nameless = fates.filter(pc.and_(pc.equal(fates["reason"], "purged"), pc.is_null(fates["trace_id"])))
+    for fate in nameless.to_pylist():
+        evidence = orjson.loads(fate["evidence"]) if fate["evidence"] else {}
+        if evidence.get("address") == address_of(fate["run_id"], trace_id):
+            yield {**fate, "trace_id": trace_id}
 
 
 def _what_there_is(lake: Lake) -> str:

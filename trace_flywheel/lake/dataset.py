@@ -136,7 +136,12 @@ def fates(version: Version) -> pa.Table:
 
 def provenance(version: Version) -> Iterator[Provenance]:
     """In the order of the rows."""
-    for row in pq.read_table(version.path / "provenance.parquet").to_pylist():
+    yield from provenance_in(version.path)
+
+
+def provenance_in(folder: Path) -> Iterator[Provenance]:
+    """Of the rows of a version, or of an export of one."""
+    for row in pq.read_table(folder / "provenance.parquet").to_pylist():
         yield msgspec.convert(row, Provenance)
 
 

@@ -13,7 +13,7 @@ from trace_flywheel.lake.index import GATHERED
 
 RAW, TEXTS = "graded_traces", frozenset({"graded_traces", "redacted_rollouts"})
 """Assets whose partitions are fetched when they are read."""
-GOLDENS = "lake/goldens.json"
+GOLDENS, PURGED_KEY = "lake/goldens.json", "lake/purged_key.json"
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -61,4 +61,4 @@ def ordered(paths: Iterable[str]) -> Iterator[list[str]]:
 
 
 def mode_of(path: str) -> int:
-    return PRIVATE_FILE if path.startswith(f"lake/{RAW}/") or path == GOLDENS else OPEN_FILE
+    return PRIVATE_FILE if path.startswith(f"lake/{RAW}/") or path in (GOLDENS, PURGED_KEY) else OPEN_FILE

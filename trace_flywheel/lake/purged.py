@@ -1,14 +1,16 @@
-"""`lake/purged.jsonl`: tombstones of what was erased: digests and reasons, no name and no text.
+"""`lake/purged.jsonl`: tombstones of what was erased: digests and reasons, no name, no text and no value.
 
-A tombstone is known by the hash of an address (run id and trace id), so that a source folder that is read again gives
-the rollout no way back.
+A rollout's tombstone is known by the hash of its address (run id and trace id) and by the digest of what it said, so
+that neither the folder it was read from nor any copy of it, under whatever name, gives it a way back. A value's
+tombstone is known by keyed fingerprints.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from trace_flywheel.lake.files import replace_text
+from trace_flywheel.lake.fingerprints import Fingerprint, fingerprint, key_of
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.canonical import content_id
@@ -17,14 +19,17 @@ FILE = "purged.jsonl"
 
 
 class Tombstone(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One erased rollout. `content` is the digest of the row that stood in the lake."""
+    """One erased rollout, or one erased value."""
 
-    address: str
-    run_id: str
-    content: str
-    reason: str
+    address: str = ""
+    run_id: str = ""
+    content: str = ""
+    """Digest of what the rollout said (`Conversation.said`), "" where it said nothing or its text was not known."""
+    reason: str = ""
     row: str = ""
     """Exact hash of the training row that it gave: corpora forget rows that have it."""
+    value: Fingerprint | None = None
+    """Of one spelling of a value; a tombstone of a value has nothing else but its reason."""
 
 
 def address_of(run_id: str, trace_id: str) -> str:
@@ -46,7 +51,8 @@ def purged_by_run(lake: Lake) -> dict[str, frozenset[str]]:
     """Addresses that must not come back, by run id."""
     found: dict[str, set[str]] = {}
     for stone in tombstones(lake):
-        found.setdefault(stone.run_id, set()).add(stone.address)
+        if stone.address:
+            found.setdefault(stone.run_id, set()).add(stone.address)
     return {run_id: frozenset(addresses) for run_id, addresses in found.items()}
 
 
@@ -55,9 +61,22 @@ def erased_rows(lake: Lake) -> frozenset[str]:
     return frozenset(stone.row for stone in tombstones(lake) if stone.row)
 
 
+def of_values(lake: Lake, spellings: Sequence[str], reason: str) -> tuple[Tombstone, ...]:
+    """Tombstones of the spellings of a value."""
+    key = key_of(lake.root) if spellings else b""
+    return tuple(Tombstone(reason=reason, value=fingerprint(key, text.encode())) for text in sorted(spellings))
+
+
 def bury(lake: Lake, stones: Iterable[Tombstone]) -> None:
-    """Add tombstones; one that stands already is not set twice."""
-    there = tombstones(lake)
-    known = {stone.address for stone in there}
-    new = [stone for stone in stones if stone.address not in known]
-    replace_text(lake.root / FILE, "".join(msgspec.json.encode(s).decode() + "\n" for s in (*there, *new)))
+    """Add tombstones. Of one thing there is one; what an earlier erasure did not know of it is added to it."""
+    there = {_identity(stone): stone for stone in tombstones(lake)}
+    for stone in stones:
+        known = there.get(_identity(stone), stone)
+        there[_identity(stone)] = msgspec.structs.replace(
+            known, content=known.content or stone.content, row=known.row or stone.row
+        )
+    replace_text(lake.root / FILE, "".join(msgspec.json.encode(s).decode() + "\n" for s in there.values()))
+
+
+def _identity(stone: Tombstone) -> str:
+    return stone.value.mac if stone.value is not None else stone.address

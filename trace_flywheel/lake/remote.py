@@ -33,13 +33,13 @@ from trace_flywheel.lake.files import (
     workplace,
 )
 from trace_flywheel.lake.objects import Objects, RemoteError
-from trace_flywheel.lake.pointers import GOLDENS, RAW, folder_of, is_text, mode_of, ordered, pointers
+from trace_flywheel.lake.pointers import GOLDENS, PURGED_KEY, RAW, folder_of, is_text, mode_of, ordered, pointers
 
 Value = TypeVar("Value")
 
 STATE = "remote.json"
 POINTERS = "pointers/"
-LOGS = frozenset({"lake/withdrawn.jsonl", "lake/purged.jsonl", GOLDENS})
+LOGS = frozenset({"lake/withdrawn.jsonl", "lake/purged.jsonl", GOLDENS, PURGED_KEY})
 """What grows by what people do: two homes that both changed one are never merged in silence."""
 TRANSFERS = 16
 """Requests under way at once: a small object takes a round trip, not bandwidth."""

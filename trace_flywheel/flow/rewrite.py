@@ -1,0 +1,96 @@
+"""A run's partitions without what is erased: written anew part by part, so that part k still follows from part k."""
+
+from collections.abc import Set
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from trace_flywheel.flow import contents
+from trace_flywheel.flow.erased import purged, texts_of
+from trace_flywheel.flow.expected import BEFORE, Expected
+from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
+from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.lake.parts import TableFile
+from trace_flywheel.lake.purged import address_of
+from trace_flywheel.lake.sidecar import Part, Sidecar, file_mode
+from trace_flywheel.lake.store import Lake
+from trace_flywheel.records.fate import Drop
+from trace_flywheel.settings import Settings
+
+BATCH_ROWS = 1_000
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """What a run loses: rollouts by trace id, and drops that quote a value."""
+
+    traces: frozenset[str]
+    spelt: tuple[bytes, ...]
+    reason: str
+
+    def takes(self, drop: Drop) -> bool:
+        return drop.trace_id in self.traces or any(text in texts_of(drop) for text in self.spelt)
+
+    def drop(self, run_id: str, trace_id: str | None) -> Drop:
+        if trace_id is None:
+            return purged(run_id, None, "value", self.reason)
+        return purged(run_id, address_of(run_id, trace_id), "address", self.reason)
+
+
+def rewrite(lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar, gone: Gone, fresh: bool) -> None:
+    """One partition of a run without what is gone; each row that it loses is a nameless drop.
+
+    A partition that was up to date stays so; one that was not is made again by the next refresh, as before.
+    """
+    step, run_id = sidecar.asset, sidecar.run_id
+    parts: list[Part] = []
+    carried = lake.drops(sidecar)
+    lost = [gone.drop(run_id, drop.trace_id) for drop in carried if gone.takes(drop)]
+    with lake.generation(step, run_id) as folder:
+        for part in sidecar.parts:
+            table = pq.read_table(lake.part_path(sidecar, part))
+            is_gone = is_of(table, gone.traces)
+            left = table.filter(pc.invert(is_gone))
+            lost += [gone.drop(run_id, trace) for trace in table.filter(is_gone)["trace_id"].to_pylist()]
+            if step == INDEX:
+                left = _closed_up(left)
+            with TableFile(folder / part.name, left.schema, file_mode(step), part.chunk) as file:
+                for start in range(0, left.num_rows, BATCH_ROWS):
+                    file.write(left.slice(start, BATCH_ROWS))
+            parts.append(file.part)
+        if step == GRADED and (lake.generation_folder(sidecar) / contents.FILE).is_file():
+            known = contents.contents_of(lake, sidecar)
+            contents.write_contents(folder, [pair for pair in known if pair[0] not in gone.traces])
+        before = lake.sidecar(BEFORE[step], run_id) if step in BEFORE and fresh else None
+        lake.commit(
+            folder,
+            step,
+            run_id,
+            parts=parts,
+            drops=[*(drop for drop in carried if not gone.takes(drop)), *lost],
+            entered=sidecar.counts.entered,
+            inputs_digest=_wanted(lake, settings, inputs, sidecar) if fresh else sidecar.inputs_digest,
+            source_fingerprint=sidecar.source_fingerprint,
+            facts={**sidecar.facts, **({"of": before.content_digest} if before else {})},
+        )
+
+
+def _closed_up(index: pa.Table) -> pa.Table:
+    """Index entries with the positions of a redacted part that lost the same rows."""
+    at = index.column_names.index("position")
+    field = index.schema.field(at)
+    return index.set_column(at, field, pa.array(range(index.num_rows), field.type))
+
+
+def is_fresh(lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar) -> bool:
+    return sidecar.inputs_digest == _wanted(lake, settings, inputs, sidecar)
+
+
+def _wanted(lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar) -> str:
+    return Expected(lake, settings, inputs).digest(sidecar.asset, sidecar.run_id, sidecar.source_fingerprint)
+
+
+def is_of(table: pa.Table, traces: Set[str]) -> pa.ChunkedArray:
+    """Which rows are of these trace ids."""
+    return pc.is_in(table["trace_id"], value_set=pa.array(sorted(traces), pa.string()))
