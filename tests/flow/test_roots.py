@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from trace_flywheel.flow.roots import remember, remembered, roots_in_force
+from trace_flywheel.flow.roots import away, remember, remembered, roots_in_force
 from trace_flywheel.settings import load_settings
 
 
@@ -13,7 +13,7 @@ def test_the_settings_win_over_what_is_remembered(tmp_path: Path) -> None:
     assert roots_in_force(load_settings(home=tmp_path, roots=(tmp_path / "new",))) == (tmp_path / "new",)
 
 
-def test_a_root_that_is_gone_is_forgotten_and_a_new_place_wins(tmp_path: Path) -> None:
+def test_a_root_that_is_away_is_told_and_may_come_back_and_a_new_place_wins(tmp_path: Path) -> None:
     for name in ("a/runs", "b/runs", "a/other"):
         (tmp_path / name).mkdir(parents=True)
     remember(tmp_path, (tmp_path / "a/runs", tmp_path / "a/other"))
@@ -21,6 +21,12 @@ def test_a_root_that_is_gone_is_forgotten_and_a_new_place_wins(tmp_path: Path) -
     assert remembered(tmp_path) == {"other": tmp_path / "a/other", "runs": tmp_path / "b/runs"}
     (tmp_path / "a/other").rmdir()
     assert remembered(tmp_path) == {"runs": tmp_path / "b/runs"}
+    assert away(load_settings(home=tmp_path)) == (tmp_path / "a/other",)
+    remember(tmp_path, (tmp_path / "b/runs",))
+    assert away(load_settings(home=tmp_path)) == (tmp_path / "a/other",)
+    assert away(load_settings(home=tmp_path, roots=(tmp_path / "b/runs",))) == ()
+    (tmp_path / "a/other").mkdir()
+    assert remembered(tmp_path) == {"other": tmp_path / "a/other", "runs": tmp_path / "b/runs"}
 
 
 def test_a_home_without_roots(tmp_path: Path) -> None:

@@ -105,9 +105,9 @@ def schema_folder() -> Path:
 
 
 def _roots(settings: Any) -> Finding:
-    from trace_flywheel.flow.roots import roots_in_force
+    from trace_flywheel.flow.roots import away, roots_in_force
 
-    roots = roots_in_force(settings)
+    roots = (*roots_in_force(settings), *away(settings))
     if not roots:
         return Finding("off", "roots", "none", f"set `roots` in flywheel.toml, or give --root to `{program()} refresh`")
     missing = [str(r) for r in roots if not r.exists()]

@@ -7,6 +7,7 @@ is fast and imports none of them.
 Exit codes: 0 done, 1 failed (one line on stderr), 2 wrong usage (nothing read, nothing written), 130 interrupted.
 """
 
+import errno
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -106,6 +107,10 @@ def flywheel(
     """Finished agent runs in, trustworthy training data out, with lineage from every row to its run and trace."""
 
 
+_NO_ROOM = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
+"""A full disk, a limit on the size of files, a quota: writing tells no file name."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line (default: the process's own arguments) and return its exit code."""
     try:
@@ -115,9 +120,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FlywheelError as error:
         return fail(str(error), 2 if isinstance(error, UsageError) else 1)
     except OSError as error:
-        if error.filename is None:
+        if error.filename is not None:
+            return fail(f"{error.filename}: {error.strerror}")
+        if error.errno not in _NO_ROOM:
             raise
-        return fail(f"{error.filename}: {error.strerror}")
+        return fail(f"{error.strerror}: a file found no room; what was there before is whole; make room and try again")
     return 0
 
 

@@ -52,14 +52,14 @@ def purge(
             tell(difference(lake, settings, inputs, (*in_force(lake), *gone), None))
         if dry_run and (addresses or value is not None):
             return
+        if (addresses or value is not None) and (settings.home / "dagster").is_dir():
+            from trace_flywheel.orchestration.forget import forget_previews
+
+            forget_previews(settings.home)
         done = erase(lake, settings, inputs, addresses, reason, versions, value)
     print(f"{done.rollouts} rollouts erased; {len(done.versions)} versions that knew them are gone")
     for made in done.made:
         print(f"{made.name}: {made.rows} rows in {made.path}", file=sys.stderr)
-    if (settings.home / "dagster").is_dir():
-        from trace_flywheel.orchestration.forget import forget_previews
-
-        forget_previews(settings.home)
     for export in done.exports:
         print(f"{export}: held it and is gone", file=sys.stderr)
     print("the source folders are not touched; what was erased is read again from no folder", file=sys.stderr)

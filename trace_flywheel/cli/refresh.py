@@ -49,7 +49,7 @@ def _refreshed(settings: Any) -> Outcome:
     from trace_flywheel.flow.home import lake_of
     from trace_flywheel.flow.purge import unfinished
     from trace_flywheel.flow.rescan import rescanned
-    from trace_flywheel.flow.roots import remember, roots_in_force
+    from trace_flywheel.flow.roots import away, remember, roots_in_force
     from trace_flywheel.flow.standing import published, refusals
     from trace_flywheel.flow.watch import watch
     from trace_flywheel.lake.lock import writing
@@ -87,6 +87,10 @@ def _refreshed(settings: Any) -> Outcome:
     told = {warning: m.name for m in reversed(of_all) for warning in m.facts.get("warnings", ())}
     warnings = [f"warning: {name}: {warning}" for warning, name in sorted(told.items())]
     warnings += [f"warning: {told}" for told in rescanned(settings)]
+    warnings += [
+        f"warning: {root}: the root is away, and what was read from it stays; set `roots` to be told no more"
+        for root in away(settings)
+    ]
     warnings += [f"warning: an erasure was killed; run `{program()} purge` again"] if unfinished(lake) else []
     warnings += [f"warning: {run_id}: its folder is gone; what was read from it stays" for run_id in before.gone]
     problems = [*(f"{q.run_id}: {q.reason}" for q in quarantined), *map(_line, before.problems)]

@@ -12,18 +12,24 @@ from trace_flywheel.settings import Settings
 
 
 def remembered(home: Path) -> dict[str, Path]:
-    """Label to folder of every root that was read into this home; folders that are gone are left out."""
+    """Label to folder of every root that was read into this home; folders that are away are left out."""
+    return {label: folder for label, folder in _known(home).items() if folder.exists()}
+
+
+def away(settings: Settings) -> tuple[Path, ...]:
+    """Roots that this home was fed from and that are not there now: of them nothing is read, and that must be told."""
+    return () if settings.roots else tuple(folder for folder in _known(settings.home).values() if not folder.exists())
+
+
+def _known(home: Path) -> dict[str, Path]:
     path = home / "roots.json"
-    if not path.is_file():
-        return {}
-    return {
-        label: Path(folder) for label, folder in json.loads(path.read_text("utf-8")).items() if Path(folder).exists()
-    }
+    found = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    return {label: Path(folder) for label, folder in found.items()}
 
 
 def remember(home: Path, roots: tuple[Path, ...]) -> None:
-    """Note the roots of a refresh; a label's newest folder wins."""
-    known = {label: str(folder) for label, folder in remembered(home).items()}
+    """Note the roots of a refresh; a label's newest folder wins. One that is away stays known: it may come back."""
+    known = {label: str(folder) for label, folder in _known(home).items()}
     now = {**known, **{root.absolute().name: str(root.absolute()) for root in roots}}
     if now != known:
         replace_text(home / "roots.json", json.dumps(now, indent=1, sort_keys=True) + "\n")

@@ -6,6 +6,7 @@ give the same files, byte for byte.
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -64,6 +65,7 @@ class TableFile:
         self._writer = pq.ParquetWriter(
             self._stream, schema, compression="zstd", compression_level=1, use_dictionary=texts, write_statistics=False
         )
+        self._open = True
 
     def write(self, table: pa.Table) -> None:
         self.rows += table.num_rows
@@ -73,8 +75,19 @@ class TableFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._writer.close()
-        self._context.__exit__(kind, error, at)
+        self._open = False
+        try:
+            if kind is None:
+                self._writer.close()
+        finally:
+            self._writer.is_open = False
+            self._context.__exit__(kind, error, at)
+
+    def __del__(self) -> None:
+        """What was not finished is nobody's file: it goes without an end and without a word."""
+        if getattr(self, "_open", False):
+            with suppress(OSError):
+                self.__exit__(GeneratorExit, GeneratorExit(), None)
 
     @property
     def part(self) -> Part:

@@ -13,6 +13,7 @@ import dagster as dg
 
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
 from trace_flywheel.orchestration.instance import dagster_home, instance
+from trace_flywheel.records.errors import FlywheelError
 
 _SILENT = frozenset({GRADED, REDACTED, INDEX})
 """Assets whose pages show counts only."""
@@ -28,9 +29,14 @@ def forget_previews(home: Path) -> int:
             history.delete_run(run_id)
     # A deleted row's bytes stay in the file, and in its journal, until both are written anew.
     for path in sorted(dagster_home(home).rglob("*.db")):
-        with closing(sqlite3.connect(path, timeout=60)) as database:
-            database.execute("VACUUM")
-            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        try:
+            with closing(sqlite3.connect(path, timeout=60)) as database:
+                database.execute("VACUUM")
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.OperationalError as error:
+            raise FlywheelError(
+                f"{path}: Dagster's history cannot be written anew ({error}); stop `flywheel ui` and purge again"
+            ) from None
     return len(runs)
 
 

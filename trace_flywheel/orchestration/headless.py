@@ -5,8 +5,10 @@ ingested as range runs over contiguous partitions: one run, unless changed folde
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import dagster as dg
+from sqlalchemy.exc import OperationalError
 
 from trace_flywheel.orchestration.definitions import build
 from trace_flywheel.orchestration.instance import instance
@@ -36,8 +38,11 @@ class Headless:
     def __init__(self, settings: Settings) -> None:
         self._home = settings.home
         self._definitions = build(settings, Pinned(settings))
-        self._instance = instance(settings.home)
-        end_lost_runs(self._instance)
+        try:
+            self._instance = instance(settings.home)
+            end_lost_runs(self._instance)
+        except OperationalError as error:
+            raise _unwritable(settings.home, error) from None
 
     def ingest(self, keys: Sequence[str]) -> None:
         """Register and materialise the partitions of these runs."""
@@ -54,9 +59,20 @@ class Headless:
 
     def _run(self, job_name: str, tags: dict[str, str]) -> None:
         job = self._definitions.resolve_job_def(job_name)
-        result = job.execute_in_process(instance=self._instance, tags=tags, run_config=_QUIET, raise_on_error=False)
+        try:
+            result = job.execute_in_process(instance=self._instance, tags=tags, run_config=_QUIET, raise_on_error=False)
+        except OperationalError as error:
+            raise _unwritable(self._home, error) from None
         if not result.success:
             raise FlywheelError(f"{job_name}: {_failure(result)} (run {result.run_id} in `flywheel ui`)")
+
+
+def _unwritable(home: Path, error: OperationalError) -> FlywheelError:
+    said = str(error.orig or error).splitlines()[0]
+    return FlywheelError(
+        f"{home / 'dagster'}: Dagster's history cannot be written ({said}); make room, or see who else holds it, and "
+        "refresh again"
+    )
 
 
 def _failure(result: dg.ExecuteInProcessResult) -> str:

@@ -1,0 +1,77 @@
+"""A disk without room is told in one line: no traceback of ours or Dagster's, no complaint of a half-written file."""
+
+import errno
+import gc
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.flow.conftest import group, trace, write_runs
+from trace_flywheel.cli.main import main
+from trace_flywheel.lake.parts import TableFile
+
+PROGRAM = "import sys; from trace_flywheel.cli.main import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.fixture
+def small_files() -> Iterator[int]:
+    """No file of this process grows beyond this many bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    yield 4096
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_refresh_tells_in_one_line_what_it_cannot_write(tmp_path: Path) -> None:
+    root = write_runs(tmp_path / "data", {"r1": group("a", (1.0, 0.0), 1)})
+    words = [sys.executable, "-c", PROGRAM, "refresh", "--root", str(root), "--home", str(tmp_path / "home")]
+    limit = 20_000
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert lines[0] == "ingesting 1 of 1 runs"
+    assert len(lines) == 2
+    assert "Dagster's history cannot be written (disk I/O error)" in lines[1]
+    assert main(words[3:]) == 0
+
+
+def test_any_command_tells_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write_runs(tmp_path / "data", {"r1": [trace("a", "b", 1.0, 1)]})
+    monkeypatch.setattr("trace_flywheel.flow.watch.watch", full)
+    assert main(["refresh", "--root", str(tmp_path / "data"), "--home", str(tmp_path / "home")]) == 1
+    told = "flywheel: No space left on device: a file found no room; what was there before is whole; make room and try"
+    assert capsys.readouterr().err == f"{told} again\n"
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_table_that_found_no_room_is_left_in_silence(tmp_path: Path, small_files: int, ended: bool) -> None:
+    schema = pa.schema([("text", pa.string())])
+    rows = pa.table({"text": [f"{n * 7919 % 100_003:x}" * 3 for n in range(20_000)]}, schema=schema)
+
+    def written() -> None:
+        file = TableFile(tmp_path / "part.parquet", schema)
+        if ended:
+            with file:
+                file.write(rows)
+        file.write(rows)
+
+    with pytest.raises(OSError, match="File too large"):
+        written()
+    gc.collect()
