@@ -8,7 +8,8 @@ from pathlib import Path
 from trace_flywheel.flow.corpus_rows import MAX_LINE_BYTES, Mark, Placed, read_again
 from trace_flywheel.flow.corpus_shapes import Conversation, conversation_of
 from trace_flywheel.records.errors import FlywheelError
-from trace_flywheel.sources.jsonl import BLOCK_BYTES, Fault, open_regular, read_lines
+from trace_flywheel.sources.jsonl import BLOCK_BYTES, Fault, read_lines
+from trace_flywheel.sources.regular_file import open_regular
 
 
 class File:

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from trace_flywheel.sources.jsonl import BLOCK_BYTES, BOM, Fault, Line, decode_json, open_regular
+from trace_flywheel.sources.jsonl import BLOCK_BYTES, BOM, Fault, Line, decode_json
+from trace_flywheel.sources.regular_file import open_regular
 
 _START = re.compile(r'\ufeff?\s*(?:\{\s*"results"\s*:\s*)?\[')
 _BETWEEN = re.compile(r"[\s,]*")

@@ -2,8 +2,8 @@
 
 Lines end at the byte `\\n` and nowhere else (U+2028 or U+0085 inside a string tear nothing), a line above the limit is
 refused without being held, and a file that cannot be used is an answer (`Fault`), not an exception. What is tolerated
-is noted: a byte-order mark, lone surrogate escapes (read as U+FFFD), the tokens NaN and Infinity. A file is opened
-only when it is a regular file whose real path lies below the root. The digest comes from the same pass.
+is noted: a byte-order mark, lone surrogate escapes (read as U+FFFD), the tokens NaN and Infinity. The digest comes from
+the same pass.
 """
 
 import errno
@@ -12,13 +12,14 @@ import io
 import json
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import orjson
+
+from trace_flywheel.sources.regular_file import open_regular
 
 BLOCK_BYTES = 1 << 20
 BOM = b"\xef\xbb\xbf"
@@ -188,44 +189,6 @@ def peek(path: Path, root: Path, size: int) -> bytes:
             return file.read(size).removeprefix(BOM)
     except OSError:
         return b""
-
-
-def open_regular(path: Path, root: Path) -> io.FileIO:
-    """Open a regular file below `root` for reading. A link, a FIFO, a device or a way out of the root is an OSError."""
-    # Without O_NONBLOCK, opening a FIFO would wait for a writer that may never come.
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(0, "is no regular file", str(path))
-        if path.parent != root and not _is_below(handle, path, root):
-            raise OSError(0, "leads out of its root", str(path))
-        return io.FileIO(handle, "rb")
-    except BaseException:
-        os.close(handle)
-        raise
-
-
-def _is_below(handle: int, path: Path, root: Path) -> bool:
-    return _real(handle, path).startswith(_real_folder(root).rstrip("/") + "/")
-
-
-def _real_folder(folder: Path) -> str:
-    try:
-        handle = os.open(folder, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return os.path.realpath(folder)
-    try:
-        return _real(handle, folder)
-    finally:
-        os.close(handle)
-
-
-def _real(handle: int, path: Path) -> str:
-    """The path behind links: of what is open, by one question, where the system answers it; else name by name."""
-    try:
-        return os.readlink(f"/proc/self/fd/{handle}")  # noqa: PTH115 - of every file: no object for it
-    except OSError:
-        return os.path.realpath(path)
 
 
 def decode_json(data: bytes, decode: Decode | None = None) -> tuple[Any, int] | Fault:
