@@ -7,15 +7,11 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
-import numpy as np
 import pandas as pd
 
 from trace_flywheel.curation.masking import SupervisedRollout, supervised
-from trace_flywheel.flow.frame import Index
 from trace_flywheel.flow.funnel import Curated
-from trace_flywheel.flow.ingest_tasks import REDACTED
-from trace_flywheel.lake.parts import read_rollouts
-from trace_flywheel.lake.sidecar import LakeError
+from trace_flywheel.flow.texts import finite, texts
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout
@@ -25,36 +21,6 @@ from trace_flywheel.settings import Settings
 Row = SftRow | PreferencePair | KtoRow | RlRow | PromptRow
 BLOCK = 1024
 """Rows of a table that are taken out of it together: texts come in the order of the frame, or nearly."""
-
-
-def texts(lake: Lake, index: Index, rows: np.ndarray) -> Iterator[tuple[int, Rollout]]:
-    """(frame row, redacted rollout) of the given rows, part after part in the order of runs.
-
-    Raises `LakeError` when a run was ingested anew since the index was read: its positions mean nothing then.
-    """
-    described = {s.run_id: s.facts["of"] for s in index.runs}
-    places = index.frame.iloc[rows][["run_id", "part", "position"]].assign(row=rows)
-    later = set(rows[index.frame["superseded"].iloc[rows].notna().to_numpy(dtype=bool)].tolist())
-    for (run, number), group in places.groupby(["run_id", "part"], sort=True):
-        sidecar = lake.sidecar(REDACTED, str(run))
-        changed = LakeError(f"{run}: changed while a dataset was made; run `flywheel refresh` again")
-        if sidecar is None or sidecar.content_digest != described[str(run)]:
-            raise changed
-        path = lake.part_path(sidecar, sidecar.parts[int(str(number))])
-        by_position = dict(zip(group["position"].tolist(), group["row"].tolist(), strict=True))
-        try:
-            for position, rollout in read_rollouts(path, frozenset(by_position), exchanges=False):
-                row = by_position[position]
-                yield row, _regraded(rollout, index.frame, row) if row in later else rollout
-        except FileNotFoundError:
-            raise changed from None
-
-
-def _regraded(rollout: Rollout, frame: pd.DataFrame, row: int) -> Rollout:
-    """The rollout with the grade that the index holds: a later verdict took the place of its own."""
-    verdict, grader, version = (frame[name].iat[row] for name in ("verdict", "grader", "grader_version"))
-    reward = _number(frame["reward"].iat[row])
-    return msgspec.structs.replace(rollout, verdict=verdict, reward=reward, grader=grader, grader_version=version)
 
 
 def rows_of(lake: Lake, curated: Curated, settings: Settings) -> Iterator[tuple[tuple[int, ...], Row]]:
@@ -161,16 +127,16 @@ def _rl_row(group: Mapping[Hashable, Any], rollout: Rollout) -> RlRow:
         "id": str(group["group_id"]),
         "size": int(group["group_size"]),
         "scored": int(group["scored"]),
-        "mean": _number(group["mean"]),
-        "std": _number(group["std"]),
+        "mean": finite(group["mean"]),
+        "std": finite(group["std"]),
         "zero_spread": bool(group["zero_spread"]),
         "normalisation": str(group["normalisation"]),
         "eps": float(group["eps"]),
     }
     if bool(group["non_positive_mean"]):
         about["non_positive_mean"] = True
-    advantage = _number(group["advantage"])
-    age = _number(group["policy_age"])
+    advantage = finite(group["advantage"])
+    age = finite(group["policy_age"])
     policy = {"version": rollout.policy_version, "age_days": None if age is None else round(age, 3)}
     return RlRow(row_id, rollout.messages, rollout.tools, rollout.reward, advantage, about, provenance, policy)
 
@@ -245,7 +211,3 @@ def _transforms(rollout: Rollout) -> tuple[str, ...]:
 
 def _source(rollout: Rollout) -> str:
     return f"{rollout.source.path}#{rollout.source.sha256}"
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -14,7 +14,7 @@ import orjson
 from trace_flywheel.curation.depth import DepthModel
 from trace_flywheel.flow import curate, funnel
 from trace_flywheel.flow.curation import CODE, Curation, wanted_digest
-from trace_flywheel.flow.dataset_rows import Row, rows_of, sft_row, texts
+from trace_flywheel.flow.dataset_rows import Row, rows_of, sft_row
 from trace_flywheel.flow.fates import fates_of, needs_grading
 from trace_flywheel.flow.funnel import Curated
 from trace_flywheel.flow.manifest import hashed_settings, manifest_of, recipe_settings
@@ -25,6 +25,7 @@ from trace_flywheel.flow.publish import Finisher, layouts_for, write_rows
 from trace_flywheel.flow.redaction_facts import redaction_facts
 from trace_flywheel.flow.standing import Made, published_as, refused_as, standing, unchanged_since
 from trace_flywheel.flow.tables import depth_classifier
+from trace_flywheel.flow.texts import texts
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.draft import drafting

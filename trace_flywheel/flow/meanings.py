@@ -7,8 +7,9 @@ import numpy as np
 
 from trace_flywheel.curation.embedding import Encoder, encoder
 from trace_flywheel.curation.sketch import prompt_text, supervised_text
-from trace_flywheel.flow.dataset_rows import sft_row, texts
+from trace_flywheel.flow.dataset_rows import sft_row
 from trace_flywheel.flow.frame import Index
+from trace_flywheel.flow.texts import texts
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.settings import Settings
 
