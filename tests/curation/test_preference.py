@@ -347,12 +347,21 @@ def test_every_candidate_is_told_of_its_members():
     told = told_of(frame, answer)
     assert told["p1"] == {
         "group_id": "task=task|context=context|grader=exact_match|version=null",
-        "delta": pytest.approx(0.5),
         "per_task": 1,
         "candidates": {"paired": 1, "member_used": 1, "non_positive_delta": 1},
     }
     assert told["f2"]["candidates"] == {"member_used": 1, "non_positive_delta": 1}
-    assert "delta" not in told["f2"]
+
+
+def test_a_pair_that_another_context_of_its_task_outdid_says_its_delta():
+    rows = [
+        *group([0.8, 0.7], [0.3, 0.2], prefix="a", context_hash="a"),
+        *group([0.9, 0.7], [0.3, 0.1], prefix="b", context_hash="b"),
+    ]
+    told = told_of(*build(*rows))
+    assert (told["ap0"]["delta"], told["ap0"]["per_task"]) == (pytest.approx(0.6), 1)
+    assert told["ap0"]["candidates"] == {"paired": 1, "member_used": 1}
+    assert "delta" not in told["ap1"]
 
 
 def test_a_member_that_may_be_no_side_of_a_pair_says_so():

@@ -41,7 +41,7 @@ class Conversations(NamedTuple):
 
 
 class Matched(msgspec.Struct, frozen=True):
-    """The answer of `match`: the pairs of each group, best first, and the outcomes of all candidates."""
+    """The answer of `match`: the first pairs of each group, best first, and the outcomes of all candidates."""
 
     group: np.ndarray
     """Of each pair, the position of its group in the lists given."""
@@ -55,6 +55,27 @@ class Matched(msgspec.Struct, frozen=True):
     """The same of failing members."""
 
 
+class Outcomes(NamedTuple):
+    """What the candidates of each row came to. Few rows differ in it: a class each, and by class the counts."""
+
+    of_row: list[int]
+    """By row of the frame its class; 0 for a row without candidates."""
+    counts: list[dict[str, int]]
+    """By class how many candidates ended in which outcome, those of none left out."""
+
+    @classmethod
+    def of(
+        cls, n: int, passing: Sequence[Sequence[int]], failing: Sequence[Sequence[int]], matched: Matched
+    ) -> "Outcomes":
+        """Of `n` rows; the other arguments are those and the answer of `match`."""
+        rows = np.concatenate([Ragged.of(side).values for side in (passing, failing)])
+        distinct, which = np.unique(np.concatenate([matched.better, matched.worse]), axis=0, return_inverse=True)
+        classes = np.zeros(n, dtype=np.int64)
+        classes[rows] = which.ravel() + 1
+        told = [{name: n for name, n in zip(OUTCOMES, found, strict=True) if n} for found in distinct.tolist()]
+        return cls(classes.tolist(), [{}, *told])
+
+
 def letters(roles: Sequence[str], wanted: np.ndarray) -> Ragged:
     """Role letters as numbers, of the rows under a mask; nothing of others."""
     kept = [text if want else "" for text, want in zip(roles, wanted.tolist(), strict=True)]
@@ -64,9 +85,10 @@ def letters(roles: Sequence[str], wanted: np.ndarray) -> Ragged:
 
 
 def match(
-    passing: Sequence[Sequence[int]], failing: Sequence[Sequence[int]], scores: Scores, said: Conversations
+    passing: Sequence[Sequence[int]], failing: Sequence[Sequence[int]], scores: Scores, said: Conversations, offer: int
 ) -> Matched:
-    """Of each group the pairs that share no member, taken greedily in the order of its lists (best first).
+    """Of each group the first `offer` of the pairs that share no member, taken greedily in the order of its lists
+    (best first).
 
     `passing` and `failing`: rows of each group.
     """
@@ -84,6 +106,9 @@ def match(
     )
     found = np.flatnonzero(partner != NONE)
     group = np.repeat(np.arange(len(better)), np.diff(better.offsets))[found]
+    first = np.searchsorted(group, group)  # groups follow each other
+    offered = np.arange(len(group)) - first < offer
+    found, group = found[offered], group[offered]
     sides = better.values[found], worse.values[partner[found]]
     return Matched(group, *sides, prefix[found], better_outcomes, worse_outcomes)
 

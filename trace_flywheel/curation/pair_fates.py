@@ -7,6 +7,7 @@ import pandas as pd
 
 from trace_flywheel.curation.decisions import drops
 from trace_flywheel.curation.divergence import Refusal
+from trace_flywheel.curation.pair_candidates import Outcomes
 from trace_flywheel.records.fate import Stage
 
 
@@ -15,8 +16,7 @@ class Losers(NamedTuple):
 
     refusals: dict[int, Refusal]
     """By group: why it gives no pair at all."""
-    outcomes: dict[int, dict[str, int]]
-    """By row: how many of its candidates ended in which outcome."""
+    outcomes: Outcomes
     unfit: np.ndarray
     """Mask of the alive rows that ended with an error or were cut off."""
     per_task: int
@@ -32,39 +32,55 @@ def fates_of_pairs(
 ) -> pd.DataFrame:
     """A drop for every alive row that no kept pair uses. `below`: the pairs that `keep` left out, best first."""
     used = set(kept["chosen"].tolist()) | set(kept["rejected"].tolist())
-    left_out = _left_out(built, below, len(kept), losers.per_task)
+    left_out = _left_out(built, kept, below, losers.per_task)
     group_of = dict(zip(built["cell"].tolist(), built["group_id"].tolist(), strict=True))
     rows: dict[Stage, list[int]] = {Stage.PAIRS: [], Stage.CONVERTIBLE: []}
     evidence: dict[Stage, list[dict[str, Any]]] = {Stage.PAIRS: [], Stage.CONVERTIBLE: []}
     reasons: list[str] = []
+    # Members of a group mostly end alike: what they share is one object, not one each.
+    shared: dict[tuple[int, int, bool], tuple[str, dict[str, Any]]] = {}
+    cells, classes, unfit = cell.tolist(), losers.outcomes.of_row, losers.unfit.tolist()
     for row in np.flatnonzero(alive).tolist():
         if row in used:
             continue
-        why = losers.refusals.get(cell[row]) or left_out.get(row)
-        if why is None:
-            why = Refusal("not_selected_for_pair", {"group_id": group_of[cell[row]]})
-        told: dict[str, Any] = {}
-        if row in losers.outcomes:
-            told = {"candidates": losers.outcomes[row]}
-        elif losers.unfit[row] and cell[row] in group_of:
-            told = {"errored_or_truncated": True}
-        stage = Stage.CONVERTIBLE if why.reason == "mixed_graders" else Stage.PAIRS
+        if (own := left_out.get(row)) is not None:
+            reason, told = own.reason, {**own.evidence, "candidates": losers.outcomes.counts[classes[row]]}
+        else:
+            key = (cells[row], classes[row], unfit[row])
+            if key not in shared:
+                shared[key] = _of_group(key, losers, group_of.get(key[0]))
+            reason, told = shared[key]
+        stage = Stage.CONVERTIBLE if reason == "mixed_graders" else Stage.PAIRS
         rows[stage].append(row)
-        evidence[stage].append({**why.evidence, **told})
+        evidence[stage].append(told)
         if stage is Stage.PAIRS:
-            reasons.append(why.reason)
+            reasons.append(reason)
     mixed = drops(Stage.CONVERTIBLE, rows[Stage.CONVERTIBLE], "mixed_graders", evidence[Stage.CONVERTIBLE])
     refused = drops(Stage.PAIRS, rows[Stage.PAIRS], reasons, evidence[Stage.PAIRS])
     return pd.concat([mixed, refused], ignore_index=True)
 
 
-def _left_out(built: pd.DataFrame, below: pd.DataFrame, keep: int, per_task: int) -> dict[int, Refusal]:
-    """By row: why the pair that it stands in was not kept. Pairs that were kept are in it too, and not asked for."""
+def _of_group(key: tuple[int, int, bool], losers: Losers, group_id: str | None) -> tuple[str, dict[str, Any]]:
+    """Reason and evidence of a row that stands in no pair: its group's, and what its own candidates came to."""
+    cell, outcome, unfit = key
+    told: dict[str, Any] = {}
+    if ended := losers.outcomes.counts[outcome]:
+        told = {"candidates": ended}
+    elif unfit and group_id is not None:
+        told = {"errored_or_truncated": True}
+    if (refusal := losers.refusals.get(cell)) is not None:
+        return refusal.reason, {**refusal.evidence, **told}
+    return "not_selected_for_pair", {"group_id": group_id, "per_task": losers.per_task, **told}
+
+
+def _left_out(built: pd.DataFrame, kept: pd.DataFrame, below: pd.DataFrame, per_task: int) -> dict[int, Refusal]:
+    """By row: why the pair that it stands in was not kept, though its group offered it."""
     left: dict[int, Refusal] = {}
     names = ["chosen", "rejected", "group_id", "delta"]
-    for chosen, rejected, group, delta in built[names].itertuples(index=False):
+    for chosen, rejected, group, delta in built.loc[~built.index.isin(kept.index), names].itertuples(index=False):
         evidence = {"group_id": group, "delta": delta, "per_task": per_task}
         left[chosen] = left[rejected] = Refusal("not_selected_for_pair", evidence)
     for place, (chosen, rejected, _, delta) in enumerate(below[names].itertuples(index=False), start=1):
-        left[chosen] = left[rejected] = Refusal("below_delta", {"delta": delta, "rank": keep + place, "keep": keep})
+        evidence = {"delta": delta, "rank": len(kept) + place, "keep": len(kept)}
+        left[chosen] = left[rejected] = Refusal("below_delta", evidence)
     return left

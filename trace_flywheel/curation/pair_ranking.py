@@ -39,7 +39,6 @@ def most_telling(built: pd.DataFrame, tie: np.ndarray, pairs: Pairs) -> tuple[pd
     A group offers its first `per_task` pairs, whose order is the rule's: a wider delta further down does not overrule
     it. In round k every task offers its k-th best pair, so that no task fills the set alone.
     """
-    built = built[built["turn"] < pairs.per_task]
     ties = tie[built["chosen"].to_numpy()]
     keys = pd.DataFrame({"task": built["task_id"], "weaker": -built["strength"], "tie": ties})
     order = keys.sort_values(["task", "weaker", "tie"], kind="stable").index

@@ -32,6 +32,7 @@ from trace_flywheel.curation.pair_candidates import (
     OUTCOMES,
     Conversations,
     Matched,
+    Outcomes,
     Scores,
     letters,
     match,
@@ -98,7 +99,7 @@ def build_pairs(
     open_groups = sorted(best.keys() & worst.keys() - refusals.keys())
     better, worse = [best[g] for g in open_groups], [worst[g] for g in open_groups]
     said = Conversations(letters(frame["roles"].tolist(), chosen_from | rejected_from), hashes, norms)
-    matched = match(better, worse, scores, said)
+    matched = match(better, worse, scores, said, pairs.per_task)
     paired = set(matched.group.tolist())
     for number, group in enumerate(open_groups):
         if number not in paired:
@@ -107,11 +108,11 @@ def build_pairs(
     built = _table(frame, groups, matched, scores)
     built["strength"] = strength(frame, members, built)
     chosen, below = most_telling(built, tie, pairs)
-    outcomes = _outcomes(better, worse, matched)
+    outcomes = Outcomes.of(len(frame), better, worse, matched)
     losers = Losers(refusals, outcomes, alive & ~fit, pairs.per_task)
     fates = fates_of_pairs(alive, cell, built, chosen, below, losers)
     counts = dict(zip(OUTCOMES, matched.better.sum(axis=0).tolist(), strict=True))
-    return PairSet(chosen.drop(columns=["cell", "turn"]).reset_index(drop=True), fates, counts)
+    return PairSet(chosen.drop(columns=["cell"]).reset_index(drop=True), fates, counts)
 
 
 def unfit(frame: pd.DataFrame) -> np.ndarray:
@@ -156,18 +157,8 @@ def _deltas(scores: Scores, chosen: np.ndarray, rejected: np.ndarray) -> tuple[n
     return np.where(by_judge, judged, by_reward), by_reward, by_judge
 
 
-def _outcomes(better: list[list[int]], worse: list[list[int]], matched: Matched) -> dict[int, dict[str, int]]:
-    """By row: how many of its candidates ended in which outcome."""
-    told: dict[int, dict[str, int]] = {}
-    for lists, counts in ((better, matched.better), (worse, matched.worse)):
-        rows = [row for one in lists for row in one]
-        for row, found in zip(rows, counts.tolist(), strict=True):
-            told[row] = {name: n for name, n in zip(OUTCOMES, found, strict=True) if n}
-    return told
-
-
 def _table(frame: pd.DataFrame, groups: PairGroups, matched: Matched, scores: Scores) -> pd.DataFrame:
-    """All pairs that share no member; `turn` is a pair's place in its group, best first."""
+    """The pairs that the groups offer."""
     chosen, rejected = matched.chosen, matched.rejected
     cell = groups.cell[chosen]
     delta, _, by_judge = _deltas(scores, chosen, rejected)
@@ -190,6 +181,5 @@ def _table(frame: pd.DataFrame, groups: PairGroups, matched: Matched, scores: Sc
             "sigma": groups.sigma[cell],
             "prefix": matched.prefix,
             "cell": cell,
-            "turn": pd.Series(cell).groupby(cell).cumcount().to_numpy(dtype=np.int64),
         }
     )
