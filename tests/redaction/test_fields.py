@@ -4,7 +4,8 @@ from typing import Any
 
 from trace_flywheel.records.message import Message, Tool, ToolCall
 from trace_flywheel.records.rollout import Correction, Exchange, Rollout, RolloutError, Source
-from trace_flywheel.redaction.fields import Owner, Taking, values_of, visit
+from trace_flywheel.redaction.fields import Owner, Taking, visit
+from trace_flywheel.redaction.gather import Gathered
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
 CAPTURE = {"wire": "w", "prompt_token_ids": [1], "completions": [{"tokens": ["a"]}]}
@@ -60,7 +61,7 @@ class Every(Taking):
 def test_both_walks_agree() -> None:
     every = Every(None)
     assert visit(FULL, every) is FULL
-    assert values_of(FULL) == every.seen
+    assert Gathered(FULL).values == every.seen
     assert {"wire": "w"} in every.seen
     assert {"note": "n"} in every.seen
 
@@ -82,7 +83,7 @@ def test_what_is_passed_by_is_counted_right() -> None:
 def test_every_string_can_be_replaced_and_nothing_else_changes() -> None:
     every = Every("NEW")
     new, owners = visit(FULL, every), every.whose
-    assert [v for v in values_of(new) if isinstance(v, str)] == ["NEW"] * 18
+    assert [v for v in Gathered(new).values if isinstance(v, str)] == ["NEW"] * 18
     assert new.messages[2].extra == FULL.messages[2].extra
     assert new.exchanges[1] is FULL.exchanges[1]
     assert owners[:2] == [Owner("message", -1, 0), Owner("message", -1, 1)]

@@ -229,28 +229,30 @@ def test_a_finding_in_a_number_drops_and_the_drop_has_no_value() -> None:
 
 
 def test_a_rule_that_fails_drops(monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh = Redactor(Scanner(rules_of("standard")))
+    scanner = Scanner(rules_of("standard"))
+    fresh = Redactor(scanner)
 
     def explode(value: str) -> bool:
         raise RuntimeError(value)
 
-    monkeypatch.setattr(fresh._scanner, "_checks", [[explode] for _ in fresh._scanner.rules])
+    monkeypatch.setattr(scanner, "_checks", [[explode] for _ in scanner.rules])
     drop = fresh.redact(rollout(user(GITHUB)))
     assert isinstance(drop, Drop)
     assert (drop.reason, drop.evidence) == ("rule_failed", {"error": "RuntimeError"})
 
 
 def test_a_rule_that_takes_too_long_drops_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh = Redactor(Scanner(rules_of("standard")), budget=0.5)
+    scanner = Scanner(rules_of("standard"))
+    fresh = Redactor(scanner, budget=0.5)
     assert isinstance(fresh.redact(rollout(user(f"{GITHUB} me@contoso.com"))), Rollout)
-    slow = [rule.name for rule in fresh._scanner.rules].index("github_token")
+    slow = [rule.name for rule in scanner.rules].index("github_token")
 
     def hang(value: str) -> bool:
         time.sleep(0.6)
         return True
 
-    checks = [[hang] if i == slow else checks for i, checks in enumerate(fresh._scanner._checks)]
-    monkeypatch.setattr(fresh._scanner, "_checks", checks)
+    checks = [[hang] if i == slow else checks for i, checks in enumerate(scanner._checks)]
+    monkeypatch.setattr(scanner, "_checks", checks)
     for text in (GITHUB, json.dumps({"a": GITHUB}), f'x = "{GITHUB[:9]}" + "{GITHUB[9:]}"', f"{OTHER} {GITHUB}"):
         drop = fresh.redact(rollout(user("a text"), user(text)))
         assert isinstance(drop, Drop)

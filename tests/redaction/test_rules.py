@@ -3,15 +3,16 @@
 import pytest
 
 from trace_flywheel.redaction.policy import Policy
-from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.redaction.rules import Rule, RuleError, expand, parse, rules, rules_of
+from trace_flywheel.redaction.scanner import Scanner
 
 ALL = rules()
+SCANNER = Scanner(rules_of("all"))
 FORMS = {"plain": "{}", "escaped": "x\\n{}\\n", "quoted": "v = '{}'", "colored": "\x1b[01;31m\x1b[K{}\x1b[m"}
 
 
 def found(text: str) -> set[str]:
-    return {f.rule.name for fs in redactor("all")._scanner.scan([text.encode()]).values() for f in fs}
+    return {f.rule.name for fs in SCANNER.scan([text.encode()]).values() for f in fs}
 
 
 @pytest.mark.parametrize("form", ["plain", "escaped"])

@@ -1,12 +1,11 @@
 """Every place of a rollout where text can stand, in one fixed order.
 
-`values_of` lists them fast, `visit` rebuilds the rollout from what `take` returns and gives back the same object where
-nothing changed; both see the same values in the same order. A value is a string, or plain data (dict, list) that is
+`visit` rebuilds the rollout from what `take` returns and gives back the same object where nothing changed;
+`gather.Gathered` lists the same values in the same order. A value is a string, or plain data (dict, list) that is
 looked at as JSON. Ids that pair calls with results, roles, tool names, numbers and token lists are no text.
 """
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -44,7 +43,8 @@ Take = Callable[[Any, Owner], Any]
 
 
 END = 1 << 60
-"""No rollout has so many values."""
+LAST = END >> 1
+"""No rollout has so many values: with none left to take, nobody has to count."""
 
 
 class Taking:
@@ -76,115 +76,25 @@ class Taking:
 
 TEXTS = ("stop_reason", "verdict_text", "reward_text")
 DATA = ("sampling", "rewards", "reward_vector", "scoring", "token_usage", "metadata")
-_texts_and_data = attrgetter(*TEXTS, *DATA)
 
 
-def values_of(rollout: Rollout) -> list[Any]:
-    """Every value that `visit` hands to `take`, in its order."""
-    out: list[Any] = []
-    _add_messages(rollout.messages, out)
-    for tool in rollout.tools:
-        _add_tool(tool, out)
-    for exchange in rollout.exchanges:
-        _add_messages(exchange.messages, out)
-        for tool in exchange.tools or ():
-            _add_tool(tool, out)
-        if exchange.usage is not None:
-            out.append(exchange.usage)
-        if exchange.token_capture is not None:
-            out.append(_text_part(exchange.token_capture))
-    out += [value for value in _texts_and_data(rollout) if value is not None]
-    out += rollout.step_verdicts or ()
-    if rollout.correction is not None:
-        out += (rollout.correction.content, rollout.correction.corrected_by)
-    if rollout.error is not None:
-        out += (rollout.error.category, rollout.error.text)
-    return out
-
-
-def _add_messages(messages: tuple[Message, ...], out: list[Any]) -> None:
-    add = out.append
-    for message in messages:
-        content = message.content
-        if isinstance(content, str):
-            add(content)
-        elif content:
-            for part in content:
-                add(part["text"] if _is_plain(part) else part)
-        if message.reasoning is not None:
-            add(message.reasoning)
-        for call in message.tool_calls:
-            add(call.arguments)
-        if message.name is not None:
-            add(message.name)
-        if message.extra is not None:
-            add(_text_part(message.extra))
-
-
-def _add_tool(tool: Tool, out: list[Any]) -> None:
-    if tool.description is not None:
-        out.append(tool.description)
-    if tool.parameters:
-        out.append(tool.parameters)
-    if tool.extra is not None:
-        out.append(tool.extra)
-
-
-def _is_plain(part: dict[str, Any]) -> bool:
+def is_plain(part: dict[str, Any]) -> bool:
     return part.keys() <= {"type", "text"} and isinstance(part.get("text"), str)
 
 
-def _text_part(data: dict[str, Any]) -> dict[str, Any]:
+def text_part(data: dict[str, Any]) -> dict[str, Any]:
     """Data without its token lists, which are no text; they go when the text they spell is touched."""
     return data if data.keys().isdisjoint(TOKEN_KEYS) else {k: v for k, v in data.items() if k not in TOKEN_KEYS}
-
-
-def spelled(rollout: Rollout) -> list[tuple[str, Owner]]:
-    """What the token strings of every message and call spell. Token ids and log-probabilities give nothing."""
-    held = [(m.extra, Owner("message", -1, i)) for i, m in enumerate(rollout.messages) if m.extra is not None]
-    for i, exchange in enumerate(rollout.exchanges):
-        held += [(m.extra, Owner("exchange", i, j)) for j, m in enumerate(exchange.messages) if m.extra is not None]
-        if exchange.token_capture is not None:
-            held.append((exchange.token_capture, Owner("capture", i)))
-    return [
-        (text, owner)
-        for data, owner in held
-        if not data.keys().isdisjoint(TOKEN_KEYS)
-        for key in sorted(data.keys() & TOKEN_KEYS)
-        for text in (_spelled(data[key]), _spelled(data[key], ALTERNATIVES))
-        if text
-    ]
-
-
-ALTERNATIVES = "top_logprobs"
-"""Beside each sampled token, what might have been sampled: a text of its own."""
-
-
-def _spelled(tokens: Any, wanted: str = "", inside: bool = False) -> str:
-    """The strings in token lists joined in their order: those under `wanted` only, else all but the alternatives."""
-    if isinstance(tokens, str):
-        return tokens if inside or not wanted else ""
-    if isinstance(tokens, list):
-        if tokens and isinstance(tokens[0], int | float):
-            return ""
-        return "".join(_spelled(item, wanted, inside) for item in tokens)
-    if isinstance(tokens, dict):
-        return "".join(
-            _spelled(item, wanted, inside or name == wanted)
-            for name, item in tokens.items()
-            if inside or wanted or name != ALTERNATIVES
-        )
-    return ""
 
 
 def visit(rollout: Rollout, take: Taking) -> Rollout:
     """The rollout with every field replaced by what `take` returns."""
     rest = Owner("rollout")
-    changes: dict[str, Any] = {
-        "messages": _messages(rollout.messages, take, "message", -1),
-        "tools": _each(rollout.tools, lambda _, t: _tool(t, take, Owner("tools"))),
-        "exchanges": _each(rollout.exchanges, lambda i, e: _exchange(e, take, i)),
-    }
+    changes: dict[str, Any] = {"messages": _messages(rollout.messages, take, "message", -1)}
+    if take.untouched() >= LAST:
+        return _with(rollout, changes)
+    changes["tools"] = _each(rollout.tools, lambda _, t: _tool(t, take, Owner("tools")))
+    changes["exchanges"] = _each(rollout.exchanges, lambda i, e: _exchange(e, take, i))
     for name in TEXTS + DATA:
         if (value := getattr(rollout, name)) is not None:
             changes[name] = take(value, rest)
@@ -216,13 +126,21 @@ def _each(items: tuple[T, ...], change: Callable[[int, T], T]) -> tuple[T, ...]:
 def _messages(messages: tuple[Message, ...], take: Taking, kind: str, exchange: int) -> tuple[Message, ...]:
     """Those without a touched value are counted and passed by, all of them at once where no touched one is left."""
     changed: list[Message] | None = None
-    passed = 0
+    passed, left = 0, take.untouched()
+    if left >= LAST:
+        return messages
     for i, message in enumerate(messages):
         content = message.content
-        number = 1 if isinstance(content, str) else len(content or ())
-        number += (message.reasoning is not None) + (message.name is not None) + (message.extra is not None)
-        number += len(message.tool_calls)
-        if passed + number <= take.untouched():
+        number = 1 if content.__class__ is str else len(content or ())
+        if message.reasoning is not None:
+            number += 1
+        if message.name is not None:
+            number += 1
+        if message.extra is not None:
+            number += 1
+        if message.tool_calls:
+            number += len(message.tool_calls)
+        if passed + number <= left:
             passed += number
             continue
         take.skip(passed)
@@ -230,6 +148,9 @@ def _messages(messages: tuple[Message, ...], take: Taking, kind: str, exchange: 
         if (new := _message(message, take, Owner(kind, exchange, i))) is not message:
             changed = changed or list(messages)
             changed[i] = new
+        left = take.untouched()
+        if left >= LAST:
+            break
     take.skip(passed)
     return messages if changed is None else tuple(changed)
 
@@ -262,7 +183,7 @@ def _parts(parts: list[dict[str, Any]], take: Take, owner: Owner) -> Content:
 
 
 def _part(part: dict[str, Any], take: Take, owner: Owner) -> dict[str, Any]:
-    if _is_plain(part):
+    if is_plain(part):
         text = take(part["text"], owner)
         return part if text is part["text"] else {**part, "text": text}
     changed: dict[str, Any] = take(part, owner)
@@ -270,7 +191,7 @@ def _part(part: dict[str, Any], take: Take, owner: Owner) -> dict[str, Any]:
 
 
 def _but_tokens(data: dict[str, Any], take: Take, owner: Owner) -> dict[str, Any]:
-    text = _text_part(data)
+    text = text_part(data)
     changed: dict[str, Any] = take(text, owner)
     return data if changed is text else {key: changed.get(key, data[key]) for key in data}
 

@@ -8,13 +8,11 @@ addresses, and a dataset's provenance has to name them.
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
 
 from trace_flywheel.records.fate import Drop
-from trace_flywheel.records.message import Message, Tool
 from trace_flywheel.records.rollout import Rollout
 
 Named = TypeVar("Named", Rollout, Drop)
@@ -24,38 +22,8 @@ FIELDS = (
     *("policy_version", "job", "session_id", "started_at", "finished_at", "grader", "grader_version"),
     "source_run_id",
 )
-_fields = attrgetter(*FIELDS)
 SALT = b"trace-flywheel identity\0"
 """Fixed, so that one identity has one masked name in every run and process."""
-
-
-def identities_of(rollout: Rollout) -> dict[str, str]:
-    """Every name in a rollout, with a field in which it stands."""
-    names = {value: name for value, name in zip(_fields(rollout), FIELDS, strict=True) if value}
-    names[rollout.source.path] = "source.path"
-    _add_messages(rollout.messages, names)
-    _add_tools(rollout.tools, names)
-    for exchange in rollout.exchanges:
-        _add_messages(exchange.messages, names)
-        _add_tools(exchange.tools or (), names)
-        for value in (exchange.model, exchange.spawned_by):
-            if value:
-                names[value] = "exchanges"
-    return names
-
-
-def _add_messages(messages: tuple[Message, ...], names: dict[str, str]) -> None:
-    for message in messages:
-        if message.tool_call_id:
-            names[message.tool_call_id] = "tool_call_id"
-        for call in message.tool_calls:
-            names[call.id] = "tool_calls.id"
-            names[call.name] = "tool_calls.name"
-
-
-def _add_tools(tools: tuple[Tool, ...], names: dict[str, str]) -> None:
-    for tool in tools:
-        names[tool.name] = "tools.name"
 
 
 def names_of(record: Rollout | Drop) -> Iterator[tuple[str, str]]:

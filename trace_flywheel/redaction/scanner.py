@@ -5,20 +5,18 @@ across a leaf. Hyperscan and RE2 sets give the same verdicts; the second is the 
 A scanner is built once per process, and proves itself on canary strings before it is used.
 """
 
-import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
-from math import inf
-from time import monotonic
-from typing import Any, NamedTuple
 
 import re2
 
 from trace_flywheel.redaction.assignment import is_secret_value
+from trace_flywheel.redaction.budget import UNLIMITED, Budget
 from trace_flywheel.redaction.engines import Engine, HyperscanEngine, Re2Engine, best_engine
 from trace_flywheel.redaction.joints import DETECTORS, Joined, has_joint
+from trace_flywheel.redaction.marks import OPENS
 from trace_flywheel.redaction.rules import Rule, expand
+from trace_flywheel.redaction.spans import Finding, end_of, regions, resolve, starts_of
 from trace_flywheel.redaction.validators import VALIDATORS
 
 SEPARATOR = b"\n"
@@ -28,30 +26,10 @@ CONTEXT = 240
 VALUE_WINDOW = 320
 """Bytes in which an assignment is looked for and judged, so that a refused one costs little however long its value is;
 an agreed one is taken to its end: the closing quote it was opened with, or the next delimiter."""
-_ENDS = {b'"': re.compile(rb'[^"\n]*'), b"'": re.compile(rb"[^'\n]*"), b"": re.compile(rb"[^\s\"'`<>,;\\]*")}
-MARK_OPENS = b"[REDACTED:"
-"""Before a rule's name in a placeholder: what follows it is no assignment."""
 
 
 class ScannerError(RuntimeError):
     """The scanner cannot be trusted: a canary was missed or a rule does not compile."""
-
-
-class RuleTimeoutError(RuntimeError):
-    """A rule was at work when the time for a record was over; what is not judged does not pass."""
-
-    def __init__(self, rule: str) -> None:
-        super().__init__(rule)
-        self.rule = rule
-
-
-class Finding(NamedTuple):
-    """Bytes `start:end` of a leaf are a value of `rule`; `rank` is the rule's precedence, smaller first."""
-
-    start: int
-    end: int
-    rank: int
-    rule: Rule
 
 
 class Look:
@@ -63,16 +41,18 @@ class Look:
         data: bytes,
         leaves: Sequence[bytes] | Sequence[str],
         joints: bool = True,
-        deadline: float = inf,
+        budget: Budget = UNLIMITED,
     ) -> None:
         """`data` is the leaves with separators around them; where each begins is asked only when there is a hit."""
-        self._scanner, self.data, self._deadline = scanner, data, deadline
+        self._scanner, self.data, self._budget = scanner, data, budget
+        hits = scanner.engine.hits(data)
+        self.calm = not hits
+        """No detector matches anywhere: there is no finding."""
+        if self.calm:
+            return
         self._hits: dict[int, dict[int, list[int]]] = {}
         self._jointed: set[int] = set()
-        hits = scanner.engine.hits(data)
-        if not hits:
-            return
-        self._starts = _starts(leaves, len(data))
+        self._starts = starts_of(leaves, len(data))
         last = len(leaves) - 1
         for expression, end in hits:
             touched = range(len(leaves)) if end < 0 else (min(max(bisect_right(self._starts, end - 1) - 1, 0), last),)
@@ -85,19 +65,21 @@ class Look:
 
     def suspects(self) -> list[int]:
         """Leaves with any detector match, in order: a superset of those with findings."""
-        return sorted(self._hits.keys() | self._jointed)
+        return [] if self.calm else sorted(self._hits.keys() | self._jointed)
 
     def findings(self, leaf: int) -> list[Finding]:
         """Confirmed findings of a leaf, in order of place, not overlapping."""
-        if leaf not in self._hits and leaf not in self._jointed:
+        if self.calm or (leaf not in self._hits and leaf not in self._jointed):
             return []
         low, high = self._starts[leaf], self._starts[leaf + 1] - 1
         found: list[Finding] = []
-        for rule, ends in self._hits.get(leaf, {}).items():
-            for start, end in self._scanner.confirmed(rule, self.data, ends, low, high, self._deadline):
-                found.append(Finding(start - low, end - low, rule, self._scanner.rules[rule]))
+        taken: list[tuple[int, int]] = []
+        for rule, ends in sorted(self._hits.get(leaf, {}).items()):
+            new = list(self._scanner.confirmed(rule, self.data, ends, low, high, self._budget, taken))
+            found += [Finding(start - low, end - low, rule, self._scanner.rules[rule]) for start, end in new]
+            taken = sorted(taken + new) if taken else new
         if leaf in self._jointed:
-            found += self._scanner.over_joints(self.data[low:high], self._deadline)
+            found += self._scanner.over_joints(self.data[low:high], self._budget)
         return resolve(found)
 
 
@@ -134,31 +116,43 @@ class Scanner:
         self._checks = [[VALIDATORS[c] for c in rule.check] for rule in self.rules]
         self._prove()
 
-    def look(self, leaves: Sequence[bytes], joints: bool = True, deadline: float = inf) -> "Look":
+    def look(self, leaves: Sequence[bytes], joints: bool = True, budget: Budget = UNLIMITED) -> "Look":
         """One detector pass over all leaves; the rest is done leaf by leaf, as asked. Findings that are asked for raise
-        `RuleTimeoutError` when `time.monotonic` passes the deadline: it is compared after each judgement of a rule."""
-        return Look(self, b"%b%b%b" % (SEPARATOR, SEPARATOR.join(leaves), SEPARATOR), leaves, joints, deadline)
+        `RuleTimeoutError` when the budget is spent."""
+        return Look(self, b"%b%b%b" % (SEPARATOR, SEPARATOR.join(leaves), SEPARATOR), leaves, joints, budget)
 
-    def look_at_texts(self, texts: Sequence[str], deadline: float = inf) -> "Look":
+    def look_at_texts(self, texts: Sequence[str], budget: Budget = UNLIMITED) -> "Look":
         """`look` at texts: they are joined and encoded once. Raises `TypeError` where one is no text."""
-        return Look(self, "\n".join(("", *texts, "")).encode("utf-8", "replace"), texts, True, deadline)
+        return Look(self, "\n".join(("", *texts, "")).encode("utf-8", "replace"), texts, True, budget)
 
-    def scan(self, leaves: Sequence[bytes], deadline: float = inf) -> dict[int, list[Finding]]:
+    def scan(self, leaves: Sequence[bytes], budget: Budget = UNLIMITED) -> dict[int, list[Finding]]:
         """Findings by leaf, in order of place, not overlapping. Leaves without any are left out."""
-        look = self.look(leaves, deadline=deadline)
+        look = self.look(leaves, budget=budget)
         return {leaf: found for leaf in look.suspects() if (found := look.findings(leaf))}
 
     def confirmed(
-        self, rule: int, data: bytes, ends: list[int], low: int, high: int, deadline: float = inf
+        self,
+        rule: int,
+        data: bytes,
+        ends: list[int],
+        low: int,
+        high: int,
+        budget: Budget = UNLIMITED,
+        taken: Sequence[tuple[int, int]] = (),
     ) -> Iterator[tuple[int, int]]:
-        """Spans that pattern, validators and context agree on, by increasing place."""
+        """Spans that pattern, validators and context agree on, by increasing place; none that lies inside one of
+        `taken`, sorted spans of rules that go before this one: it would change nothing."""
         pattern, named, at = self._confirm[rule], self._name_group[rule], 0
+        groups = range(pattern.groups + 1)
+        # Behind the last place that the detector saw there is nothing more, unless what it saw is the context before.
+        final = max(ends) if self._context[rule] is None and min(ends) >= 0 else len(data)
+        budget.rule = self.rules[rule].name
         refused: dict[bytes, int] = {}
-        for begin, stop in _regions(ends, self.rules[rule], low - 1, high + 1):
+        for begin, stop in regions(ends, self.rules[rule], low - 1, high + 1):
             at = max(at, begin)
             while at < stop:
                 limit = min(stop, at + VALUE_WINDOW) if named else stop
-                window = data[max(at - len(MARK_OPENS), 0) : limit + 1] if named else b""
+                window = data[max(at - len(OPENS), 0) : limit + 1] if named else b""
                 if (step := refused.get(window)) is not None:
                     at += step
                     continue
@@ -168,65 +162,72 @@ class Scanner:
                         break
                     at = limit - VALUE_WINDOW // 2
                     continue
-                if match.end() == limit and named and match.start() > at:
-                    at = match.start()
+                spans = [match.span(group) for group in groups]
+                first, last = spans[0]
+                if last == limit and named and first > at:
+                    at = first
                     continue
-                if match.end() == stop and stop <= high and not named:
+                if last == stop and stop <= high and not named:
                     stop = min(high + 1, stop + 4 * (stop - begin))
                     continue
-                start, end = self._value_span(rule, match)
+                start, end = next(
+                    (spans[group] for group in self._value_groups[rule] if spans[group][0] >= 0), spans[0]
+                )
                 start, end = max(start, low), min(end, high)
-                agreed = start < end and self._agrees(rule, match, data, start, end, low)
-                if monotonic() > deadline:
-                    raise RuleTimeoutError(self.rules[rule].name)
+                if (
+                    taken
+                    and last < limit
+                    and (i := bisect_right(taken, (start, high)))
+                    and taken[i - 1][1] >= end > start
+                ):
+                    at = max(end, first + 1)
+                    continue
+                agreed = start < end and self._agrees(rule, spans, data, start, end, low)
+                budget.check()
                 if agreed:
-                    if named and match.end() == limit:
-                        end = _end_of(data, start, end, high)
+                    if named and last == limit:
+                        end = end_of(data, start, end, high)
                     yield start, end
-                    at = max(end, match.start() + 1)
+                    at = max(end, first + 1)
+                    if at >= final:
+                        break
                 else:
-                    after = start if start > match.start() else max(match.end(), match.start() + 1)
+                    after = start if start > first else max(last, first + 1)
                     if named:  # the same text is refused again: a word repeated without end costs one look
                         refused[window] = after - at
                     at = after
 
-    def _value_span(self, rule: int, match: Any) -> tuple[int, int]:
-        for group in self._value_groups[rule]:
-            if match.start(group) >= 0:
-                return match.start(group), match.end(group)
-        return match.start(), match.end()
-
-    def _agrees(self, rule: int, match: Any, data: bytes, start: int, end: int, low: int) -> bool:
-        """Whether detector, assignment, context and validators all hold of this very match.
+    def _agrees(self, rule: int, spans: Sequence[tuple[int, int]], data: bytes, start: int, end: int, low: int) -> bool:
+        """Whether detector, assignment, context and validators all hold of this very match, given by its groups' spans.
 
         The detector is asked again about the match alone, so that a verdict depends on no window and no engine.
         """
         value = data[start:end].decode("utf-8", "replace")
-        begin = match.start() if self._context[rule] is None else max(low - 1, match.start() - CONTEXT)
-        if self._detect[rule].search(data, begin, match.end() + 1) is None:
+        first, last = spans[0]
+        context, unless = self._context[rule], self._unless[rule]
+        begin = first if context is None else max(low - 1, first - CONTEXT)
+        if self._detect[rule].search(data, begin, last + 1) is None:
             return False
+        before = start
         if named := self._name_group[rule]:
-            if data.endswith(MARK_OPENS, 0, match.start()):
+            if data.endswith(OPENS, 0, first):
                 return False
-            gap = data[match.end(named) : start].decode("utf-8", "replace")
-            after = chr(data[end])
-            if not is_secret_value(match.group(named).decode("utf-8", "replace"), value, gap, after):
+            before, behind = spans[named]
+            name, gap = data[before:behind].decode("utf-8", "replace"), data[behind:start].decode("utf-8", "replace")
+            if not is_secret_value(name, value, gap, chr(data[end])):
                 return False
-        unless = self._unless[rule]
-        before = match.start(named) if named else start
         if unless is not None and unless.search(data[max(low, before - CONTEXT) : before]) is not None:
             return False
-        context = self._context[rule]
         if context is not None and context.search(data[max(low, start - CONTEXT) : start]) is None:
             return False
         return all(check(value) for check in self._checks[rule])
 
-    def over_joints(self, leaf: bytes, deadline: float = inf) -> Iterator[Finding]:
+    def over_joints(self, leaf: bytes, budget: Budget = UNLIMITED) -> Iterator[Finding]:
         """Findings that are seen only when the joints inside them are undone, each as one span of the leaf."""
         if not has_joint(leaf):
             return
         joined = Joined(leaf)
-        for finding in self.look([joined.text], joints=False, deadline=deadline).findings(0):
+        for finding in self.look([joined.text], joints=False, budget=budget).findings(0):
             if (span := joined.span(finding.start, finding.end)) is not None:
                 yield finding._replace(start=span[0], end=span[1])
 
@@ -238,49 +239,3 @@ class Scanner:
         for n, (rule, _) in enumerate(canaries):
             if not found.get(2 * n) or not found.get(2 * n + 1):
                 raise ScannerError(f"the scanner misses the canary of rule {self.rules[rule].name}")
-
-
-def _starts(leaves: Sequence[bytes] | Sequence[str], size: int) -> list[int]:
-    """Where each leaf begins in data of `size` bytes, and where one after the last would."""
-    starts = list(accumulate(map((1).__add__, map(len, leaves)), initial=1))
-    if starts[-1] != size:  # characters of more than one byte
-        sizes = (len(leaf if isinstance(leaf, bytes) else leaf.encode("utf-8", "replace")) + 1 for leaf in leaves)
-        starts = list(accumulate(sizes, initial=1))
-    return starts
-
-
-def _end_of(data: bytes, start: int, end: int, high: int) -> int:
-    tail = _ENDS.get(data[start - 1 : start], _ENDS[b""]).match(data, end, high)
-    return tail.end() if tail else end
-
-
-def _regions(ends: list[int], rule: Rule, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Windows around match ends, merged where they meet, so that no byte is confirmed twice."""
-    if -1 in ends:
-        yield low, high
-        return
-    begin, stop = -1, -1
-    for end in sorted(ends):
-        if begin < 0:
-            begin = max(low, end - rule.lead)
-        elif end - rule.lead > stop:
-            yield begin, stop
-            begin = end - rule.lead
-        stop = min(high, end + rule.reach)
-    yield begin, stop
-
-
-def resolve(findings: list[Finding]) -> list[Finding]:
-    """One finding per place: the rule of higher precedence names it, and a longer one around it widens it."""
-    kept: list[Finding] = []
-    starts: list[int] = []
-    for finding in sorted(set(findings), key=lambda f: (f.rank, f.start, -f.end)):
-        first, last = bisect_right(starts, finding.start), bisect_left(starts, finding.end)
-        first -= bool(first and kept[first - 1].end > finding.start)
-        over = kept[first:last]
-        if over:
-            if finding.start > over[0].start or over[-1].end > finding.end:
-                continue
-            finding = min(over, key=lambda k: k.rank)._replace(start=finding.start, end=finding.end)
-        kept[first:last], starts[first:last] = [finding], [finding.start]
-    return kept

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import re2
 
 from trace_flywheel.redaction.validators import entropy
+from trace_flywheel.redaction.wrapping import is_wrapped, wrapped
 
 STRONG_LENGTH = 12
 STRONG_ENTROPY = 3.0
@@ -26,15 +27,65 @@ def forms(value: str) -> list[str]:
     """The value as it may stand elsewhere: plain, URL-encoded, JSON-escaped once or twice, in hex, and inside base64
     (of either alphabet) at each alignment."""
     data = value.encode()
-    url, escaped = quote(value, safe=""), json.dumps(value)[1:-1]
-    found = [value, url, re.sub(r"%..", lambda code: code[0].lower(), url)]
-    found += [json.dumps(value, ensure_ascii=False)[1:-1], escaped, json.dumps(escaped)[1:-1]]
-    found += [data.hex(), data.hex().upper()]
+    url = quote(value, safe="")
+    found = [value]
+    if url != value:
+        found += [url, re.sub(r"%..", lambda code: code[0].lower(), url)]
+        escaped = json.dumps(value)[1:-1]
+        found += [json.dumps(value, ensure_ascii=False)[1:-1], escaped, json.dumps(escaped)[1:-1]]
+    found += [data.hex(), data.hex().upper(), *in_base64(data)]
+    return [form for form in dict.fromkeys(found) if len(form) >= STRONG_LENGTH]
+
+
+def in_base64(data: bytes) -> list[str]:
+    """The characters of base64 that these bytes alone decide, at each alignment, in both alphabets."""
+    found = []
     for shift in range(3):
         whole = base64.b64encode(bytes(shift) + data).decode().rstrip("=")
         inner = whole[(0, 2, 3)[shift] : len(whole) if (shift + len(data)) % 3 == 0 else -1]
         found += [inner, inner.replace("+", "-").replace("/", "_")]
-    return [form for form in dict.fromkeys(found) if len(form) >= STRONG_LENGTH]
+    return found
+
+
+class Known:
+    """Strong values that were found, by every form in which they may stand elsewhere."""
+
+    def __init__(self) -> None:
+        self._of: dict[bytes, tuple[str, str]] = {}
+        self._in_base64: dict[bytes, tuple[str, str]] = {}
+        self._wrapped = False
+        """Whether the record has base64 over several lines, which is asked once."""
+
+    def add(self, value: str, rule: str) -> list[bytes]:
+        """The forms of a value that are new."""
+        new = [needle for form in forms(value) if (needle := form.encode()) not in self._of]
+        for needle in new:
+            self._of[needle] = (value, rule)
+        for form in in_base64(value.encode()) if new else ():
+            self._in_base64.setdefault(form.encode(), (value, rule))
+        return new
+
+    def held(self, data: bytes, forms: Sequence[bytes]) -> Iterator[int]:
+        """Places in the data where one of these forms begins, or a block of base64 that holds a known value."""
+        for at, _ in places(data, forms):
+            yield at
+        self._wrapped = self._wrapped or is_wrapped(data)
+        for start, *_ in self._over_lines(data):
+            yield start
+
+    def spans(self, data: bytes) -> Iterator[tuple[int, int, str, str]]:
+        """(start, end, value, rule) of every known value in the data, in no order; some may overlap."""
+        if not self._of:
+            return
+        for at, needle in places(data, list(self._of)):
+            yield at, at + len(needle), *self._of[needle]
+        yield from self._over_lines(data)
+
+    def _over_lines(self, data: bytes) -> Iterator[tuple[int, int, str, str]]:
+        for block in wrapped(data) if self._wrapped else ():
+            for at, needle in places(block.text, list(self._in_base64)):
+                if (span := block.span(at, at + len(needle))) is not None:
+                    yield *span, *self._in_base64[needle]
 
 
 def places(data: bytes, needles: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:

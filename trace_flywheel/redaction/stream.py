@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from trace_flywheel.redaction.budget import RuleTimeoutError
 from trace_flywheel.redaction.policy import Sighting
 from trace_flywheel.redaction.redact import NumberFindingError, Redactor, SecretLeftError
-from trace_flywheel.redaction.scanner import RuleTimeoutError
 
 
 class Redacted(msgspec.Struct, frozen=True):

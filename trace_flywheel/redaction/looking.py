@@ -1,0 +1,154 @@
+"""Findings in values: plain text by one detector pass, JSON taken apart and looked at value by value."""
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import orjson
+
+from trace_flywheel.redaction.assignment import sensitive, whole_value_is_secret
+from trace_flywheel.redaction.budget import Budget
+from trace_flywheel.redaction.depth import LIMIT, DeepDataError, deeper_than
+from trace_flywheel.redaction.jsontext import Leaf, Node, node_of
+from trace_flywheel.redaction.policy import Allowed
+from trace_flywheel.redaction.replacing import value_of
+from trace_flywheel.redaction.scanner import Scanner
+from trace_flywheel.redaction.spans import Finding, resolve
+
+DATA_URI = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,[A-Za-z0-9+/=_-]*")
+"""An image or a file in a content part: what looks like a secret in it is chance."""
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
+
+
+class SecretLeftError(Exception):
+    """Something still matches after redaction, or stands where nothing is replaced."""
+
+    def __init__(self, rule: str, **where: str) -> None:
+        super().__init__(rule)
+        self.rule = rule
+        self.where = where
+        """`place="key"`, or the `field` of an identity."""
+
+
+class Seen:
+    """What one look at values saw: those with findings or with JSON taken apart, by place, and findings by leaf."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        """The values and names looked at, with a separator before, between and after."""
+        self.nodes: dict[int, Node] = {}
+        self.found: dict[Leaf, list[Finding]] = {}
+
+
+class Looker:
+    """Looks at values with a scanner, and passes over what is allowed to stay."""
+
+    def __init__(self, scanner: Scanner, allowed: Allowed) -> None:
+        self._scanner = scanner
+        self._allowed = allowed
+        self._secret = next(((rank, rule) for rank, rule in enumerate(scanner.rules) if rule.name == "secret"), None)
+
+    def look(
+        self, values: Sequence[Any], places: Sequence[int], budget: Budget, names: Mapping[str, str] = NO_NAMES
+    ) -> Seen | None:
+        """Findings of the values at `places`; None where no detector matches.
+
+        A plain text needs the one detector pass; JSON is taken apart and its values are looked at by themselves. Names
+        (text to field) are seen by the same pass: a secret in one raises `SecretLeftError`.
+        """
+        texts = [*(values if len(places) == len(values) else [values[i] for i in places]), *names]
+        try:
+            look = self._scanner.look_at_texts(texts, budget)
+        except TypeError:
+            texts = [text if isinstance(text, str) else bytes_of(text).decode() for text in texts]
+            look = self._scanner.look_at_texts(texts, budget)
+        if look.calm:
+            return None
+        seen, suspects = Seen(look.data), look.suspects()
+        with budget.enforced():
+            first_name = bisect_left(suspects, len(places))
+            for n in suspects[first_name:]:
+                if findings := secrets_of(self._not_allowed(texts[n], look.findings(n))):
+                    raise SecretLeftError(findings[0].rule.name, field=names[texts[n]])
+            parsed: list[Node] = []
+            for n in suspects[:first_name]:
+                node = node_at(values[places[n]])
+                if node.leaf is None:
+                    seen.nodes[places[n]] = node
+                    parsed.append(node)
+                elif findings := self._not_allowed(node.leaf.text, look.findings(n)):
+                    seen.nodes[places[n]] = node
+                    seen.found[node.leaf] = findings
+            if parsed:
+                seen.found |= self._found_in(parsed, budget)
+        return seen
+
+    def look_at_line(self, line: bytes, budget: Budget) -> dict[Leaf, list[Finding]]:
+        """Findings of a line of JSON, which is taken apart only where a detector sees something."""
+        if self._scanner.look([line], budget=budget).calm:
+            return {}
+        with budget.enforced():
+            return self._found_in([node_of(line.decode())], budget)
+
+    def in_names(self, names: Sequence[str]) -> Iterator[tuple[str, list[Finding]]]:
+        """The names that hold secrets, and those secrets."""
+        look = self._scanner.look([bytes_of(name) for name in names])
+        for n in look.suspects():
+            if findings := secrets_of(self._not_allowed(names[n], look.findings(n))):
+                yield names[n], findings
+
+    def _found_in(self, nodes: Sequence[Node], budget: Budget) -> dict[Leaf, list[Finding]]:
+        """Findings by leaf, in document order; the leaf's key is part of what rules see."""
+        leaves = [leaf for node in nodes for leaf in node.leaves()]
+        leaves += [Leaf(key, is_key=True) for key in sorted({key for node in nodes for key in node.key_texts()})]
+        prefixes = [bytes_of(f"{leaf.key}: ") if leaf.key else b"" for leaf in leaves]
+        texts = [prefix + bytes_of(leaf.text) for prefix, leaf in zip(prefixes, leaves, strict=True)]
+        scanned = self._scanner.scan(texts, budget)
+        found: dict[Leaf, list[Finding]] = {}
+        for i, leaf in enumerate(leaves):
+            skip = len(prefixes[i])
+            findings = [
+                f._replace(start=max(f.start - skip, 0), end=f.end - skip) for f in scanned.get(i, []) if f.end > skip
+            ]
+            if leaf.key and not leaf.number and self._secret and sensitive(leaf.key):
+                budget.rule = self._secret[1].name
+                if whole_value_is_secret(leaf.text):
+                    findings = resolve([*findings, Finding(0, len(texts[i]) - skip, *self._secret)])
+            findings = self._not_allowed(leaf.text, secrets_of(findings) if leaf.is_key else findings)
+            if findings and not DATA_URI.fullmatch(leaf.text):
+                found[leaf] = findings
+        return found
+
+    def _not_allowed(self, text: str, findings: list[Finding]) -> list[Finding]:
+        if not findings or not self._allowed:
+            return findings
+        data = bytes_of(text)
+        return [f for f in findings if value_of(data, f) not in self._allowed]
+
+
+def bytes_of(value: Any) -> bytes:
+    """What the detectors look at."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace")
+    try:
+        data = orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # too deep, or an integer of more than 64 bits
+        if deeper_than(value, LIMIT):
+            raise DeepDataError from None
+        return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
+    if data.count(b"{") + data.count(b"[") > LIMIT and deeper_than(value, LIMIT):
+        raise DeepDataError
+    return data
+
+
+def node_at(value: Any) -> Node:
+    """A value taken apart."""
+    return node_of(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+
+
+def secrets_of(findings: Iterable[Finding]) -> list[Finding]:
+    """Personal data is no finding in names and keys."""
+    return [finding for finding in findings if finding.rule.family != "personal"]
