@@ -3,6 +3,7 @@
 import pytest
 
 from trace_flywheel.redaction.assignment import is_secret_value, sensitive, whole_value_is_secret
+from trace_flywheel.redaction.redact import redactor
 
 
 @pytest.mark.parametrize("name", ["password", "db_password", "apiKey", "X-Api-Key", "client_secret", "access_token"])
@@ -53,3 +54,23 @@ def test_assignments(name: str, value: str, gap: str, secret: bool) -> None:
 )
 def test_whole_values(value: str, secret: bool) -> None:
     assert whole_value_is_secret(value) is secret
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "define('DB_PASSWORD', 'kdWK%4GWuf3');",
+        "ENV user_password 1xUBbr3m6r",
+        "The client_secret is KDuUiSwS%GU",
+        'bot_token = os.getenv("bot_token", "yFBSZ@Kzo2")',
+    ],
+)
+def test_a_short_value_behind_a_mere_word_goes_when_it_came_by_chance(line: str) -> None:
+    assert redactor("none").redact_value(line)[1] == {"secret": 1}
+
+
+@pytest.mark.parametrize(
+    "line", ["ENV TOKEN_KIND Bearer2x", "the password is Version2", "set_token(name, 'HttpV2Auth')"]
+)
+def test_a_short_name_behind_a_mere_word_stays(line: str) -> None:
+    assert redactor("none").redact_value(line) == (line, {})

@@ -8,7 +8,7 @@ from tests.redaction.assignment_variants import ALPHABETS, assignments
 from trace_flywheel.redaction.redact import redactor
 
 SHORT = "short with symbols"
-"""8 to 11 characters: many are letters only, and such a value behind a mere word is no mark of a secret."""
+"""8 to 11 characters: some are letters only, and such a value behind a mere word is no mark of a secret."""
 
 
 @pytest.mark.parametrize("number", [2, pytest.param(25, marks=pytest.mark.slow)])
@@ -23,6 +23,6 @@ def test_recall_by_form_and_alphabet(number: int) -> None:
             missed[group] += left
     assert set(made) > set(ALPHABETS)
     assert missed["all of 12 and more"] <= 0.01 * made["all of 12 and more"]
-    assert missed[SHORT] <= 0.15 * made[SHORT]
+    assert missed[SHORT] <= 0.12 * made[SHORT]
     rare = {group: n for group, n in missed.items() if n > max(0.03 * made[group], 2) and group != SHORT}
     assert rare == {}

@@ -72,18 +72,27 @@ def names_a_secret_only(value: str) -> bool:
     return len(text) < 3 or not real(text) or bool(code) or bool(_WORDS.fullmatch(text))
 
 
+_NAMED = re.compile(r"_*+(?>[A-Z]+(?![a-z])|[A-Z]?[a-z]++|_++|(?<=[A-Za-z_])\d++)*+")
+"""Words of a name. Atomic: with a run of letters that can be cut anywhere, a refusal would take time without end."""
+
+
 def _by_chance(part: str) -> bool:
     """Whether a part of a dotted name is no name: random, letters by chance, or small and capital letters and digits
     in no order that a name has."""
-    plain = re.fullmatch(r"_*(?:[A-Z]+(?![a-z])|[A-Z]?[a-z]+|_+|(?<=[A-Za-z_])\d+)*", part)
-    named = plain and not improbable(part) and len(re.findall(r"\d+", part)) <= 2
+    named = _NAMED.fullmatch(part) and not improbable(part) and len(re.findall(r"\d+", part)) <= 2
     return not named and (random(part) or improbable(part) or (len(part) >= 5 and mixed(part)))
+
+
+def _kinds(text: str) -> int:
+    """How many of lower case, upper case, digits and symbols it has; a capital at its begin is a name's too."""
+    return sum(bool(kind.search(text, 1)) for kind in _CLASSES)
 
 
 def _generated(text: str) -> bool:
     """Three of lower case, upper case, digits and symbols, nothing that code has: what password generators give."""
-    kinds = sum(bool(kind.search(text, 1)) for kind in _CLASSES)
-    return len(text) >= 10 and kinds >= 3 and not re.search(r"[\s(){}\[\]<>'\"`,;]", text) and entropy(text) >= 3.0
+    return (
+        len(text) >= 10 and _kinds(text) >= 3 and not re.search(r"[\s(){}\[\]<>'\"`,;]", text) and entropy(text) >= 3.0
+    )
 
 
 def is_secret_value(name: str, value: str, gap: str, after: str = "") -> bool:
@@ -110,7 +119,8 @@ def is_secret_value(name: str, value: str, gap: str, after: str = "") -> bool:
             len(value) >= 8 and chance and not loose and bool(_STRONG.search(name))
         )
     if loose or not _STRONG.search(name):
-        least = 8 if quoted and gap[:1].isspace() and _STRONG.search(name) else 12
+        sure = (quoted and gap[:1].isspace()) or (_kinds(value) >= 3 and _by_chance(value))
+        least = 8 if sure and _STRONG.search(name) else 12
         return len(value) >= least and (mixed(value) or _generated(value)) and entropy(value) >= 2.5 and not prose
     return len(value) >= 6 and not prose and (mixed(value) or bool(re.search(r"[^\w\s.\-:/]", value)))
 
