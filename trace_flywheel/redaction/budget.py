@@ -18,6 +18,8 @@ from time import monotonic
 from types import FrameType
 
 _REAL = getattr(signal, "ITIMER_REAL", 0)
+LATER = 0.1
+"""Seconds that the interruption leaves to the comparison of the clock, which ends a record between two judgements."""
 AGAIN = 1.0
 """Seconds after which the interruption is repeated, for code that swallowed it."""
 
@@ -46,7 +48,7 @@ class Budget:
         """Interrupts what is at work inside when the time is over, with a `RuleTimeoutError` of the rule at work."""
         if self._end == inf:
             return nullcontext()
-        left = max(self._end - monotonic(), 1e-3)
+        left = max(self._end - monotonic(), 0.0) + LATER
         return _Alarm(self, left) if _timer_is_free() else self._by_thread(left)
 
     @contextmanager
