@@ -38,7 +38,7 @@ def fates_of_pairs(
     evidence: dict[Stage, list[dict[str, Any]]] = {Stage.PAIRS: [], Stage.CONVERTIBLE: []}
     reasons: list[str] = []
     # Members of a group mostly end alike: what they share is one object, not one each.
-    shared: dict[tuple[int, int, bool], tuple[str, dict[str, Any]]] = {}
+    shared: dict[int, tuple[str, dict[str, Any]]] = {}
     cells, classes, unfit = cell.tolist(), losers.outcomes.of_row, losers.unfit.tolist()
     for row in np.flatnonzero(alive).tolist():
         if row in used:
@@ -46,9 +46,10 @@ def fates_of_pairs(
         if (own := left_out.get(row)) is not None:
             reason, told = own.reason, {**own.evidence, "candidates": losers.outcomes.counts[classes[row]]}
         else:
-            key = (cells[row], classes[row], unfit[row])
+            # A number, because a million tuples would be a million objects to look after.
+            key = 2 * (cells[row] * len(losers.outcomes.counts) + classes[row]) + unfit[row]
             if key not in shared:
-                shared[key] = _of_group(key, losers, group_of.get(key[0]))
+                shared[key] = _of_group(cells[row], classes[row], unfit[row], losers, group_of.get(cells[row]))
             reason, told = shared[key]
         stage = Stage.CONVERTIBLE if reason == "mixed_graders" else Stage.PAIRS
         rows[stage].append(row)
@@ -60,9 +61,8 @@ def fates_of_pairs(
     return pd.concat([mixed, refused], ignore_index=True)
 
 
-def _of_group(key: tuple[int, int, bool], losers: Losers, group_id: str | None) -> tuple[str, dict[str, Any]]:
+def _of_group(cell: int, outcome: int, unfit: bool, losers: Losers, group_id: str | None) -> tuple[str, dict[str, Any]]:
     """Reason and evidence of a row that stands in no pair: its group's, and what its own candidates came to."""
-    cell, outcome, unfit = key
     told: dict[str, Any] = {}
     if ended := losers.outcomes.counts[outcome]:
         told = {"candidates": ended}
