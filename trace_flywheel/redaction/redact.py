@@ -25,7 +25,7 @@ from trace_flywheel.redaction.looking import Looker, node_at
 from trace_flywheel.redaction.looking import SecretLeftError as SecretLeftError  # the room's public names
 from trace_flywheel.redaction.marks import PLACEHOLDER as PLACEHOLDER
 from trace_flywheel.redaction.policy import Allowed, Policy, Sighting, fingerprint, policy_named
-from trace_flywheel.redaction.replacing import masked
+from trace_flywheel.redaction.replacing import name_with_marks
 from trace_flywheel.redaction.rounds import NumberFindingError as NumberFindingError
 from trace_flywheel.redaction.rounds import cleaned
 from trace_flywheel.redaction.scanner import Scanner
@@ -151,13 +151,13 @@ class Redactor:
     def masked(self, record: Named) -> Named:
         """A rollout or drop with secrets masked in the names it goes by; the same object where there are none."""
         names = {text for text, _ in names_of(record)}
-        masks = {text: masked(text, findings) for text, findings in self._looker.in_names(sorted(names))}
+        masks = {text: name_with_marks(text, findings) for text, findings in self._looker.in_names(sorted(names))}
         return with_names(record, masks) if masks else record
 
     def masked_record(self, record: Record) -> Record:
         """A record for other programs with secrets masked in its strings; the same object where there are none."""
         names = sorted(set(strings_of(record)))
-        masks = {text: masked(text, findings) for text, findings in self._looker.in_names(names)}
+        masks = {text: name_with_marks(text, findings) for text, findings in self._looker.in_names(names)}
         masked: Record = with_strings(record, masks) if masks else record
         return masked
 
@@ -174,7 +174,7 @@ class Redactor:
 
     def mask(self, text: str) -> str:
         """A name or a line for people without its secrets."""
-        return next((masked(text, findings) for _, findings in self._looker.in_names([text])), text)
+        return next((name_with_marks(text, findings) for _, findings in self._looker.in_names([text])), text)
 
     def _drop(self, rollout: Rollout, reason: str, evidence: dict[str, Any]) -> Drop:
         rollout = self.masked(rollout)

@@ -37,7 +37,7 @@ def text_of(leaf: Leaf, findings: list[Finding], known: Known, marks: Marks, tol
     return (out + data[last:]).decode("utf-8", "replace")
 
 
-def masked(text: str, findings: list[Finding]) -> str:
+def name_with_marks(text: str, findings: list[Finding]) -> str:
     """The name with placeholders, and a hash of it that leaves out what is no token of a known format."""
     data, marks = text.encode("utf-8", "replace"), Marks([text])
     shown, hashed, last = bytearray(), bytearray(), 0
