@@ -86,13 +86,21 @@ def row(draw: Any) -> dict[str, Any]:
     return one
 
 
+def split_at_answer(row: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Messages before the first answer, and from it on."""
+    said = row["messages"]
+    first = next(i for i, message in enumerate(said) if message["role"] == "assistant")
+    return said[:first], said[first:]
+
+
 @st.composite
 def results(draw: Any) -> list[dict[str, Any]]:
-    """Rows with a trace id each; most stand under one agent and policy, so that groups fill."""
+    """Rows with a trace id each; half of the time all are attempts of one agent at one prompt, so that groups fill."""
     rows = draw(st.lists(row(), min_size=1, max_size=14))
     if draw(st.booleans()):
         for one in rows:
-            one |= {"agent": "x", "policy_version": "p1", "grader_version": "1"}
+            one |= {"agent": "x", "policy_version": "p1", "grader_version": "1", "task_id": rows[0]["task_id"]}
+            one["messages"] = split_at_answer(rows[0])[0] + split_at_answer(one)[1]
     return [{**one, "trace_id": f"t{i:02}"} for i, one in enumerate(rows)]
 
 
