@@ -47,6 +47,7 @@ class _Kept:
 
 
 def _relaxed(connection: Any, _: Any) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")  # Dagster's own choice, here before it makes its tables
     connection.execute("PRAGMA synchronous=NORMAL")
 
 
