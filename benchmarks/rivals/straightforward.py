@@ -101,10 +101,11 @@ def main(jobs, patterns, out, limit):
     frame["rank"] = grouped.rank(method="first", ascending=False)
     chosen = frame["rank"] <= (grouped.transform("size") / 4).clip(lower=1)
     with out.open("w") as file:
-        for number in frame.index[chosen]:
-            validator.validate(rows[number])
-            file.write(json.dumps({**rows[number], "advantage": frame["advantage"][number]}) + "\n")
-    print(json.dumps({"cpu": time.process_time() - start, "setup": setup, "bytes": size, "rollouts": number + 1}))
+        for place in frame.index[chosen]:
+            validator.validate(rows[place])
+            file.write(json.dumps({**rows[place], "advantage": frame["advantage"][place]}) + "\n")
+    took = {"cpu": time.process_time() - start, "setup": setup}
+    print(json.dumps({**took, "bytes": size, "rollouts": number if number == limit else number + 1}))
 
 
 if __name__ == "__main__":
