@@ -137,6 +137,9 @@ def commands(root: Path, out: Path, few: bool) -> Iterator[list[str]]:
     yield ["refresh", "--root", str(root), "--json"]
     yield ["datasets", "--json"]
     yield ["datasets", "--rescan"]
+    for trace in ("refund-window-a0", CANARY):
+        yield ["why", trace]
+        yield ["why", trace, "--json"]
     for number, job in enumerate(jobs[: 3 if few else 8]):
         for layout in LAYOUTS.split()[: 6 if few else None]:
             target = out / f"{number}-{layout}.jsonl"
@@ -155,6 +158,9 @@ def commands(root: Path, out: Path, few: bool) -> Iterator[list[str]]:
         yield ["validate", str(file)]
         yield ["validate", str(file), "--json"]
         yield ["depth", "train", str(file), "--out", str(out / "classifier"), "--json"]
+        # These write the given rows as they are, with a label: what they print is held here, not their file.
+        yield ["depth", "score", str(file), "--out", str(root.parent / "scored.jsonl"), "--json"]
+        yield ["depth", "label", str(file), "--out", str(root.parent / "unsure.jsonl")]
         yield ["redact", str(file), "--out", str(out / "redacted"), "--report", str(out / "report.json"), "--json"]
 
 

@@ -13,6 +13,7 @@ from trace_flywheel.lake.purged import address_of
 from trace_flywheel.lake.quarantine import quarantines
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.redaction.redact import redactor
 
 
 def why(lake: Lake, trace_id: str, run_id: str | None = None) -> list[dict[str, Any]]:
@@ -30,7 +31,9 @@ def why(lake: Lake, trace_id: str, run_id: str | None = None) -> list[dict[str, 
                 evidence = orjson.loads(fate["evidence"]) if fate["evidence"] else {}
                 found.append({"dataset": name, "version": newest.version, **fate, "evidence": evidence})
     if not found:
-        raise FlywheelError(f"no rollout {trace_id!r}{f' of run {run_id!r}' if run_id else ''}; {_what_there_is(lake)}")
+        mask = redactor("none").mask
+        told = f"no rollout {mask(trace_id)!r}{f' of run {mask(run_id)!r}' if run_id else ''}"
+        raise FlywheelError(f"{told}; {_what_there_is(lake)}")
     return found
 
 
