@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.curation.test_depth_embedding import ROWS, Fixed
 from tests.flow.conftest import Flow, trace
+from trace_flywheel.curation import depth_embedding
 from trace_flywheel.curation.depth import DepthModel, _distinct, cross_validate, seed_report, seed_set, train
 from trace_flywheel.curation.depth_families import families, near_any
+from trace_flywheel.curation.embedding import EmbeddingError
 from trace_flywheel.flow.curation import freshness
 from trace_flywheel.flow.names import classifier_of
 from trace_flywheel.flow.tables import depth_classifier
+from trace_flywheel.lake.dataset import find_version
 from trace_flywheel.records.errors import FlywheelError
 
 MakeFlow = Callable[..., Flow]
@@ -118,3 +122,68 @@ def test_held_out_prompts_near_training_prompts_are_named(flow: MakeFlow, tmp_pa
     one = small(flow, depth={"held_out": [labels(tmp_path / "held.jsonl", *rows)], "min_f1": 0})
     told = depth_classifier(one.curation()).facts["held_out"]
     assert (told["near_training"], told["near_prompts"]) == (1, ["capital of kazakhstan??"])
+
+
+@pytest.fixture
+def encoder(monkeypatch: pytest.MonkeyPatch) -> type[Fixed]:
+    monkeypatch.setattr(depth_embedding, "encoder", lambda wanted_by: Fixed())
+    depth_embedding._vector.cache_clear()
+    return Fixed
+
+
+def on_few_labels(tmp_path: Path, **more: Any) -> dict[str, Any]:
+    path = labels(tmp_path / "few.jsonl", *((row.prompt, row.label) for row in ROWS))
+    return {"labels": [path], "held_out": [path], "seed_set": False, "min_f1": 0.0, **more}
+
+
+def test_the_back_end_is_a_setting_and_a_part_of_the_digest(
+    flow: MakeFlow, tmp_path: Path, encoder: type[Fixed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = on_few_labels(tmp_path)
+    plain = depth_classifier(small(flow, depth=few).curation())
+    assert "encoder" not in plain.facts
+    one = small(flow, depth={**few, "backend": "embedding"})
+    assert "depth_classifier" in freshness(one.lake, one.settings, one.curation().inputs)[1]
+    made = depth_classifier(one.curation())
+    assert (made.status, made.facts["encoder"]) == ("made", "fixed@1:0")
+    assert made.facts["held_out"]["accuracy"] == 1.0
+    assert depth_classifier(one.curation()).status == "unchanged"
+    monkeypatch.setattr(encoder, "fingerprint", "fixed@2:0")
+    assert "depth_classifier" in freshness(one.lake, one.settings, one.curation().inputs)[1]
+    assert depth_classifier(one.curation()).facts["encoder"] == "fixed@2:0"
+
+
+def test_the_seed_sets_own_model_has_no_vectors(
+    flow: MakeFlow, encoder: type[Fixed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ships was trained on n-grams: it is not taken for a classifier that should see vectors too."""
+    seen: list[str] = []
+    monkeypatch.setattr("trace_flywheel.flow.depth.train.cross_validate", lambda rows, backend: seen.append(backend))
+    monkeypatch.setattr("trace_flywheel.flow.depth.train.train", lambda rows, backend: seen.append(backend))
+    with pytest.raises(AttributeError):
+        depth_classifier(small(flow, depth={"backend": "embedding"}).curation())
+    assert seen == ["embedding", "embedding"]
+
+
+@pytest.mark.parametrize(("backend", "told"), [("ngrams", "cues and n-grams"), ("embedding", "(`fixed@1:0`)")])
+def test_manifest_and_card_of_the_mix_tell_the_classifier(
+    flow: MakeFlow, tmp_path: Path, encoder: type[Fixed], backend: str, told: str
+) -> None:
+    few = on_few_labels(tmp_path, backend=backend)
+    made = small(flow, depth=few, mix={"target": {"single": 1.0, "other": 1.0}, "shortage": "renormalize"}).run()
+    version = find_version(tmp_path / "home", "balanced_mix")
+    assert version.manifest["facts"]["classifier"].get("encoder") == ("fixed@1:0" if backend == "embedding" else None)
+    card = (version.path / "README.md").read_text()
+    line = next(line for line in card.splitlines() if line.startswith("Classifier: "))
+    assert told in line
+    assert f"8 prompts (`{made['depth_classifier'].facts['training_set'][:12]}`)" in line
+    assert "macro-F1 1.000 by held-out files." in line
+
+
+def test_without_the_extra_the_setting_is_named(flow: MakeFlow, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(wanted_by: str) -> None:
+        raise EmbeddingError(f"{wanted_by}: the package is missing")
+
+    monkeypatch.setattr(depth_embedding, "encoder", missing)
+    with pytest.raises(EmbeddingError, match=r"depth\.backend.*the package is missing"):
+        small(flow, depth={"backend": "embedding"}).run()

@@ -24,7 +24,7 @@ KEPT = 20_000
 
 def model_encoder() -> Encoder:
     """The encoder of the extra `embedding`. Raises `EmbeddingError` without it."""
-    return encoder("the depth classifier's back end")
+    return encoder("the depth classifier's back end (depth.backend, --backend)")
 
 
 def vectors(prompts: Sequence[str]) -> "csr_matrix":

@@ -4,6 +4,7 @@ from functools import cached_property
 from pathlib import Path
 
 from trace_flywheel.curation.depth import training_set_hash
+from trace_flywheel.curation.depth_embedding import model_encoder
 from trace_flywheel.curation.depth_features import FEATURES_VERSION
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import funnel
@@ -122,9 +123,11 @@ def advantages_digest(curation: Curation) -> str:
 
 
 def classifier_digest(depth: Depth) -> str:
-    """Of what a classifier learns from, is judged by, and has to reach."""
+    """Of what a classifier learns from, sees it with, is judged by, and has to reach. Raises `EmbeddingError` where its
+    encoder is not installed."""
     rows, held_out = labelled_of(depth)
-    return content_id([CODE, FEATURES_VERSION, training_set_hash(rows), training_set_hash(held_out), depth.min_f1])
+    seen = [FEATURES_VERSION, *([model_encoder().fingerprint] if depth.backend == "embedding" else [])]
+    return content_id([CODE, *seen, training_set_hash(rows), training_set_hash(held_out), depth.min_f1])
 
 
 def wanted_digest(curation: Curation, kind: Kind, recipe: str | None) -> str:

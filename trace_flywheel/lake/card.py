@@ -108,6 +108,7 @@ By the first 12 hex digits of their sha256; other files make this version stale.
         for name, supply in mix["supply"].items():
             share = mix["share"].get(name)
             yield f"| {name} | {'natural' if share is None else f'{share:.0%}'} | {supply} | {mix['kept'][name]} |"
+        yield from _classifier(facts.get("classifier"), settings["mix"]["column"])
     yield from ("", "## Template", "", UNKNOWN["template"], "", "## Packing", "", UNKNOWN["packing"])
     yield from ("", "## Conversion", "", "```yaml", *_conversion(manifest), "```", "")
     yield from ("## Settings", "", "```json", json.dumps(settings, indent=1, sort_keys=True), "```", "")
@@ -124,6 +125,15 @@ def _meaning(settings: Mapping[str, Any]) -> str:
     least, model = settings["dedup"]["embedding_threshold"], settings["embedding_model"]
     said = f"rows of one task whose prompts and\nsupervised texts both have a cosine of {least} or more (`{model}`)"
     return f" By meaning: {said}."
+
+
+def _classifier(info: Mapping[str, Any] | None, column: str) -> Iterator[str]:
+    """What told the classes, where a model did."""
+    if info is None or column != "depth":
+        return
+    sees = f", n-grams and sentence vectors (`{info['encoder']}`)" if "encoder" in info else " and n-grams"
+    judged = f", macro-F1 {told['macro_f1']:.3f} by {told['by']}" if (told := info.get("held_out")) else ""
+    yield from ("", f"Classifier: cues{sees}, {info['rows']} prompts (`{info['training_set'][:12]}`){judged}.")
 
 
 def _redaction(settings: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:

@@ -75,13 +75,13 @@ def trained(depth: Depth) -> DepthModel:
     that cannot be learned from and below `depth.min_f1`."""
     rows, held_out = labelled_of(depth)
     try:
-        as_shipped = depth.seed_set and not depth.labels
-        model = (DepthModel.of_seed_set() if as_shipped else None) or train(rows)
+        as_shipped = depth.seed_set and not depth.labels and depth.backend == "ngrams"
+        model = (DepthModel.of_seed_set() if as_shipped else None) or train(rows, depth.backend)
         if held_out:
             judged, by, more = judge(model, held_out), "held-out files", near_training(held_out, rows)
         else:
-            judged, by = (seed_report() if as_shipped else None) or cross_validate(rows), "five folds"
-            more = {}
+            judged = (seed_report() if as_shipped else None) or cross_validate(rows, depth.backend)
+            by, more = "five folds", {}
     except ValueError as error:
         raise FlywheelError(f"depth.labels: cannot train: {error}") from None
     if judged.macro_f1 < depth.min_f1:
