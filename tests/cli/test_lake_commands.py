@@ -136,3 +136,68 @@ def test_brackets_in_a_path_are_printed(published_home, tmp_path, capsys):
     shutil.copytree(published_home, home)
     assert main(["datasets", "--home", str(home)]) == 0
     assert str(home / "datasets" / "sft_dataset") in capsys.readouterr().out
+
+
+@pytest.fixture
+def refused_home(tmp_path: Path, capsys: Capture) -> Path:
+    """A home whose mix lost its whole set: a class of the target has no row."""
+    run = tmp_path / "evals" / "runs" / "r1"
+    run.mkdir(parents=True)
+    turns = [{"role": "user", "content": "What is the capital of Peru?"}, {"role": "assistant", "content": "Lima."}]
+    row = {"task_id": "t", "trace_id": "t-1", "verdict": "pass", "reward": 1.0, "grader": "g", "messages": turns}
+    (run / "results.json").write_text(json.dumps([row]))
+    (tmp_path / "flywheel.toml").write_text("[mix.target]\nsingle = 0.5\ncomparison = 0.5\n")
+    home = tmp_path / "home"
+    refresh = ["refresh", "--root", str(tmp_path / "evals"), "--home", str(home)]
+    assert main([*refresh, "--config", str(tmp_path / "flywheel.toml")]) == 0
+    capsys.readouterr()
+    return home
+
+
+REFUSED = "balanced_mix: comparison has no rows: the mix is empty; set mix.target or mix.shortage. Not published"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("export", "balanced_mix", "--format", "trl-sft", "--out", "out"),
+        ("ledger", "balanced_mix"),
+        ("datasets", "balanced_mix"),
+    ],
+)
+def test_a_dataset_that_was_refused_and_never_published_says_why(
+    refused_home: Path, capsys: Capture, words: tuple[str, ...]
+) -> None:
+    assert main([*words, "--home", str(refused_home)]) == 1
+    assert f"{REFUSED}; there is no version yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("datasets",), ("why", "t-1")])
+def test_what_names_all_datasets_names_the_refused_ones_too(
+    refused_home: Path, capsys: Capture, words: tuple[str, ...]
+) -> None:
+    assert main([*words, "--home", str(refused_home), "--json"]) == 0
+    told = capsys.readouterr()
+    assert told.err == f"warning: {REFUSED}\n"
+    assert "balanced_mix" not in told.out
+
+
+def test_the_version_before_a_refused_one_is_given_with_a_word(
+    refused_home: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    config = tmp_path / "flywheel.toml"
+    refresh = ["refresh", "--root", str(tmp_path / "evals"), "--home", str(refused_home), "--config", str(config)]
+    lost = config.read_text()
+    config.write_text("[mix.target]\nsingle = 1.0\n")
+    assert main(refresh) == 0
+    capsys.readouterr()
+    assert main(["ledger", "balanced_mix", "--home", str(refused_home)]) == 0
+    assert capsys.readouterr().err == ""
+    config.write_text(lost)
+    assert main(refresh) == 0
+    capsys.readouterr()
+    assert main(["ledger", "balanced_mix", "--home", str(refused_home)]) == 0
+    assert capsys.readouterr().err == f"warning: {REFUSED}; the version before stays\n"
+    out = ["export", "balanced_mix", "--format", "trl-sft", "--out", str(tmp_path / "out")]
+    assert main([*out, "--home", str(refused_home)]) == 0
+    assert capsys.readouterr().err == f"warning: {REFUSED}; the version before stays\n"

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trace_flywheel.cli.options import AsJson, Config, Home, program, settings_of
+from trace_flywheel.cli.options import AsJson, Config, Home, program, settings_of, tell_refused
 
 
 def datasets(
@@ -22,7 +22,8 @@ def datasets(
     config: Config = None,
 ) -> None:
     from trace_flywheel.flow.stale import golden_files_now
-    from trace_flywheel.lake.dataset import find_version, names, versions
+    from trace_flywheel.flow.standing import asked_version
+    from trace_flywheel.lake.dataset import names, versions
 
     settings = settings_of(home, config)
     if sweep:
@@ -32,7 +33,8 @@ def datasets(
         _rescan(settings, name, as_json)
         return
     place = settings.home
-    newest = {one: find_version(place, one) for one in ([name] if name else names(place))}
+    tell_refused(place, name)
+    newest = {one: asked_version(place, one) for one in ([name] if name else names(place))}
     shown = versions(place, name) if name else tuple(newest.values())
     goldens = golden_files_now(settings)
     listed = [_line(version, newest[version.name].version == version.version, goldens) for version in shown]

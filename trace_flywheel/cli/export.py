@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from trace_flywheel.cli.options import Config, Home, settings_of
+from trace_flywheel.cli.options import Config, Home, settings_of, tell_refused
 
 FAULTS_SHOWN = 5
 
@@ -21,14 +21,15 @@ def export(
 ) -> None:
     from trace_flywheel.flow.export import export as written
     from trace_flywheel.flow.policy import policy_of
-    from trace_flywheel.lake.dataset import find_version
+    from trace_flywheel.flow.standing import asked_version
     from trace_flywheel.redaction.redact import redactor
     from trace_flywheel.trainers.registry import layouts
 
     if format not in layouts():
         raise typer.BadParameter(f"{format!r} is none of {', '.join(layouts())}", param_hint="--format")
     settings = settings_of(home, config)
-    version = find_version(settings.home, dataset)
+    version = asked_version(settings.home, dataset)
+    tell_refused(settings.home, version.name)
     made = written(version, format, out, redactor(policy_of(settings)), split)
     for row_id, fault in sorted(made.refused.items())[:FAULTS_SHOWN]:
         print(f"left out {row_id}: {fault}", file=sys.stderr)

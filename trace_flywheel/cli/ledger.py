@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trace_flywheel.cli.options import AsJson, Config, Home, settings_of
+from trace_flywheel.cli.options import AsJson, Config, Home, settings_of, tell_refused
 
 
 def ledger(
@@ -14,10 +14,13 @@ def ledger(
     home: Home = None,
     config: Config = None,
 ) -> None:
-    from trace_flywheel.lake.dataset import fates, find_version
+    from trace_flywheel.flow.standing import asked_version
+    from trace_flywheel.lake.dataset import fates
     from trace_flywheel.lake.ledger import ledger_of
 
-    version = find_version(settings_of(home, config).home, dataset)
+    settings = settings_of(home, config)
+    version = asked_version(settings.home, dataset)
+    tell_refused(settings.home, version.name)
     found = ledger_of(fates(version))
     steps = found.funnel()
     warnings: list[str] = version.manifest["facts"].get("warnings", [])

@@ -48,6 +48,15 @@ def settings_of(home: Path | None, config: Path | None, roots: list[Path] | None
     return settings
 
 
+def tell_refused(home: Path, name: str | None = None) -> None:
+    """Say on stderr which datasets, or whether this one, were refused since, and why."""
+    from trace_flywheel.flow.standing import refused_now
+
+    for refused, reason in refused_now(home).items():
+        if name is None or name == refused:
+            print(f"warning: {refused}: {reason}", file=sys.stderr)
+
+
 def group_keys(text: str) -> tuple[str, ...]:
     """The names of `--group-by`; wrong usage for an unknown or repeated one."""
     from trace_flywheel.flow.conversion.rollout import GROUP_KEYS

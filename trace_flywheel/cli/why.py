@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trace_flywheel.cli.options import AsJson, Config, Home, settings_of
+from trace_flywheel.cli.options import AsJson, Config, Home, settings_of, tell_refused
 
 
 def why(
@@ -18,7 +18,9 @@ def why(
     from trace_flywheel.flow.why import why as fates_of
     from trace_flywheel.lake.store import Lake
 
-    fates = fates_of(Lake(settings_of(home, config).home), trace_id, run)
+    settings = settings_of(home, config)
+    tell_refused(settings.home)
+    fates = fates_of(Lake(settings.home), trace_id, run)
     if as_json:
         print(json.dumps(fates, ensure_ascii=False))
         return

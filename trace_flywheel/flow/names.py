@@ -42,9 +42,12 @@ def classifiers(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys(classifier_of(settings, recipe)[0] for recipe in (None, *sorted(settings.datasets))))
 
 
+REFUSED = "_refused"
+
+
 def refusals_of(name: str) -> str:
     """Where the lake keeps why a dataset was not published."""
-    return f"{name}_refused"
+    return name + REFUSED
 
 
 def every(settings: Settings) -> Iterator[tuple[Kind, str | None]]:

@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, every, name_of, refusals_of
+from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, REFUSED, every, name_of, refusals_of
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.ledger import Ledger
-from trace_flywheel.lake.sidecar import TableSidecar
+from trace_flywheel.lake.sidecar import LakeError, TableSidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.settings import Settings
 
@@ -58,6 +58,22 @@ def refusals(lake: Lake, settings: Settings) -> tuple[Made, ...]:
     names = [name_of(kind, recipe) for kind, recipe in every(settings)]
     found = [(name, lake.current(refusals_of(name))) for name in names]
     return tuple(refused_as(lake, name, current) for name, current in found if current is not None)
+
+
+def refused_now(home: Path) -> dict[str, str]:
+    """By name why the last publication of a dataset was refused, whatever the settings say now."""
+    lake = Lake(home)
+    names = sorted(path.parent.name for path in lake.root.glob(f"*{REFUSED}/current"))
+    found = [(name.removesuffix(REFUSED), lake.current(name)) for name in names]
+    return {name: refused_as(lake, name, current).facts["refused"] for name, current in found if current is not None}
+
+
+def asked_version(home: Path, address: str) -> dataset.Version:
+    """`dataset.find_version`; of a dataset that was refused and never published the error says why."""
+    name = address.partition("@")[0]
+    if name not in dataset.names(home) and (reason := refused_now(home).get(name)) is not None:
+        raise LakeError(f"{name}: {reason}; there is no version yet")
+    return dataset.find_version(home, address)
 
 
 def refused_as(lake: Lake, name: str, refusal: TableSidecar) -> Made:
