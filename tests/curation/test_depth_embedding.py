@@ -75,9 +75,7 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
         raise EmbeddingError(f"{wanted_by}: pip install 'trace-flywheel[embedding]'")
 
     monkeypatch.setattr(depth_embedding, "encoder", missing)
-    with pytest.raises(
-        EmbeddingError, match=r"^the depth classifier's back end \(depth\.backend, --backend\): pip install"
-    ):
+    with pytest.raises(EmbeddingError, match=r"back end \(depth\.backend, --backend\): pip install"):
         train([Labelled("a prompt that nobody encoded before", row.label) for row in ROWS[:1]] + ROWS[1:], "embedding")
 
 

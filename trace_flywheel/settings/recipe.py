@@ -52,7 +52,7 @@ class Depth(Section):
     seed_set: bool = True
     """Train on the prompts that come with the package too."""
     backend: Literal["ngrams", "embedding"] = "ngrams"
-    """What it sees beside cues: n-grams, or sentence vectors too (extra `embedding`; labelling is forty times slower)."""
+    """What it sees beside cues: n-grams, or sentence vectors too (extra `embedding`, forty times slower)."""
     held_out: tuple[Path, ...] = ()
     """Labelled prompts that it is judged by; without them by five folds of what it is trained on."""
     min_f1: float = Field(0.5, ge=0, le=1)
