@@ -57,7 +57,8 @@ def test_one_json_document(folder: Path, tmp_path: Path, capsys: pytest.CaptureF
         (["--judge-model", "m"], "no model is called here"),
         (["--compat", "other"], "posttrainllm and posttrainllm-ids are"),
         (["--minhash-threshold", "much"], "--minhash-threshold"),
-        (["--minhash-threshold", "nan"], "finite"),
+        (["--minhash-threshold", "nan"], "--minhash-threshold"),
+        (["--minhash-threshold", "inf"], "finite"),
         (["--judge-threshold", "2"], "'2' is no number from 0 to 1"),
         (["--min-signal", "luck=1"], "'luck' is none of arguments_valid"),
         (["--compat", "posttrainllm", "--task-filter", "t"], "--task-filter"),
@@ -104,3 +105,31 @@ def test_options_of_the_originals_sketch_say_where_they_work(
     printed = capsys.readouterr()
     assert "no effect" not in printed.err
     assert "near-duplicates: threshold 0.85 (posttrainllm, k 3, 8 permutations)" in printed.out
+
+
+def test_held_out_rows_go_to_a_file_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for i in range(12):
+        record(tmp_path / "in", f"r{i}", user(f"what is {' '.join(f'w{i}{j}' for j in range(9))}?"), answer(f"{i}"))
+    out, held = tmp_path / "out.jsonl", tmp_path / "held.jsonl"
+    words = ["traces-to-data", str(tmp_path / "in"), "--out", str(out), "--held-out", str(held)]
+    assert main([*words, "--held-out-share", "0.5"]) == 0
+    n = len(rows_of(held))
+    assert 0 < n < 12
+    assert f"wrote {12 - n} rows -> {out}, {n} held out -> {held}" in capsys.readouterr().out.splitlines()
+    ids = [{row["rollout_id"] for row in rows_of(path)} for path in (out, held)]
+    assert not ids[0] & ids[1]
+    assert ids[0] | ids[1] == {f"r{i}" for i in range(12)}
+
+
+@pytest.mark.parametrize("share", ["0", "1", "nan", "1.5"])
+def test_a_share_that_holds_nothing_or_all_out_is_wrong_usage(tmp_path: Path, share: str) -> None:
+    words = ["traces-to-data", str(tmp_path), "--out", str(tmp_path / "o"), "--held-out", str(tmp_path / "h")]
+    assert main([*words, "--held-out-share", share]) == 2
+
+
+def test_outputs_must_be_different_files(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "out.jsonl")
+    for option in ("--held-out", "--judge-requests"):
+        assert main(["traces-to-data", str(folder), "--out", out, option, str(tmp_path / "." / "out.jsonl")]) == 2
+        assert option in capsys.readouterr().err
+        assert not (tmp_path / "out.jsonl").exists()

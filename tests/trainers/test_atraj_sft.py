@@ -3,6 +3,7 @@
 import pytest
 
 from trace_flywheel.records.message import Message, ToolCall
+from trace_flywheel.records.rows import Provenance, SftRow
 from trace_flywheel.trainers.atraj_sft import (
     LAYOUT,
     answer_pairs,
@@ -104,3 +105,59 @@ def test_a_dataset_row_becomes_one_row_per_supervised_turn(sft_row):
 )
 def test_what_its_trainer_refuses(row, fault):
     assert any(fault in found for found in LAYOUT.validate(row))
+
+
+def flagged(*flags):
+    """A conversation in which every second message is an assistant's; None sets no flag."""
+    roles = ("user", "assistant") * len(flags)
+    return [
+        {"role": role, "content": role} | ({} if flag is None else {"supervise": flag})
+        for role, flag in zip(roles, flags, strict=False)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("export", "flags", "fault"),
+    [
+        (None, (None, None, None, None), None),
+        (None, (False, True, False, True), None),
+        (None, (None, True, None, None), None),
+        (None, (False, False), "no message is supervised"),
+        (None, (None, False), "no message is supervised"),
+        ("trajectory", (False, False, False, True), None),
+        ("trajectory", (None, None), "no message is supervised"),
+        ("trajectory", (False, False), "no message is supervised"),
+        ("trajectory", (False, True, False, True), "supervises its last message alone, this one [1, 3]"),
+        ("trajectory", (False, True, False), "supervises its last message alone, this one [1]"),
+    ],
+)
+def test_the_mask_names_the_target_and_nothing_else(export, flags, fault):
+    row = {"messages": flagged(*flags)} | ({"export": export} if export else {})
+    found = list(LAYOUT.validate(row))
+    assert (found == []) == (fault is None)
+    assert fault is None or fault in found[0]
+
+
+def chatml(messages):
+    """Text and mask, byte by byte, as a trainer makes them: the stop belongs to the turn that it ends."""
+    text, mask = "", []
+    for message in messages:
+        head, body = f"<|im_start|>{message['role']}\n", message["content"] + "<|im_end|>"
+        text += head + body + "\n"
+        mask += [False] * len(head) + [message.get("supervise") is True] * len(body) + [False]
+    return "".join(letter for letter, on in zip(text, mask, strict=True) if on)
+
+
+def test_rendered_each_supervised_turn_is_learned_once_with_its_stop_and_nothing_else():
+    messages = (
+        Message("system", "s"),
+        Message("user", "q"),
+        Message("assistant", None, tool_calls=(ToolCall("c", "ls", "{}"),)),
+        Message("tool", "x", tool_call_id="c", name="ls"),
+        Message("assistant", "a guess", train_on=False),
+        Message("user", "sure?"),
+        Message("assistant", "it is x"),
+    )
+    rows = list(LAYOUT.sft_rows(SftRow("r", messages, (), Provenance("r", "masked", "t", "run", ("r1",)))))
+    assert [list(LAYOUT.validate(row)) for row in rows] == [[], []]
+    assert [chatml(row["messages"]) for row in rows] == ['{"tool":"ls","arguments":{}}<|im_end|>', "it is x<|im_end|>"]

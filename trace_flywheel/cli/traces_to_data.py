@@ -4,15 +4,12 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from trace_flywheel.cli.options import AsJson, Config, finite, settings_of
-
-if TYPE_CHECKING:
-    from trace_flywheel.flow.recordings.report import Report
-    from trace_flywheel.flow.recordings.traces_to_data import Request
+from trace_flywheel.cli.traces_to_data_report import text_of
 
 
 def traces_to_data(
@@ -73,6 +70,13 @@ def traces_to_data(
     min_margin: Annotated[
         float, typer.Option("--min-margin", min=0.0, callback=finite, help="Least margin of a pair.")
     ] = 0.0,
+    held_out: Annotated[
+        Path | None,
+        typer.Option("--held-out", help="Rows of a share of the tasks go here, and none near them to --out."),
+    ] = None,
+    held_out_share: Annotated[
+        float, typer.Option("--held-out-share", help="Share of the tasks, above 0 and below 1.", callback=finite)
+    ] = 0.1,
     compat: Annotated[
         str | None,
         typer.Option(
@@ -96,13 +100,18 @@ def traces_to_data(
     from trace_flywheel.flow.recordings.compat import Sketch
     from trace_flywheel.flow.recordings.traces_to_data import Request
     from trace_flywheel.flow.recordings.traces_to_data import traces_to_data as export_rows
+    from trace_flywheel.settings import Splits
     from trace_flywheel.sources.reader import ReadOptions
 
+    _different({"--out": out, "--held-out": held_out, "--judge-requests": judge_requests})
+    if not 0 < held_out_share < 1:
+        raise typer.BadParameter("must be above 0 and below 1", param_hint="--held-out-share")
     if compat is not None:
         given: dict[str, Any] = {
             "--judge-scores": judge_scores,
             "--judge-requests": judge_requests,
             "--corrections": corrections,
+            "--held-out": held_out,
         }
         given |= {"--min-signal": min_signal, "--task-filter": task_filter}
         for name, value in given.items():
@@ -138,6 +147,9 @@ def traces_to_data(
         corrections=corrections,
         shape=dpo_shape,
         min_margin=min_margin,
+        held_out=held_out,
+        splits=Splits(held_out=held_out_share, family=settings.splits.family),
+        seed=settings.seed,
         options=ReadOptions(max_line_bytes=int(settings.ingest.max_line_mb * 1_000_000)),
     )
     report = export_rows(asked)
@@ -148,7 +160,7 @@ def traces_to_data(
     if as_json:
         print(json.dumps({"out": str(out), "dry_run": dry_run, "mode": mode, "export": export, **report.as_dict()}))
     else:
-        print(_text(asked, report))
+        print(text_of(asked, report))
 
 
 def _refuse(mode: str, export: str, judge_model: str | None, compat: str | None) -> None:
@@ -164,6 +176,15 @@ def _refuse(mode: str, export: str, judge_model: str | None, compat: str | None)
     if judge_model is not None:
         text = "no model is called here; write --judge-requests, run them anywhere, read the answers by --judge-scores"
         raise typer.BadParameter(text, param_hint="--judge-model")
+
+
+def _different(outputs: dict[str, Path | None]) -> None:
+    """Two outputs under one name would be one of them."""
+    seen: set[Path] = set()
+    for option, path in outputs.items():
+        if path is not None and path.resolve() in seen:
+            raise typer.BadParameter(f"{path} is another output's name already", param_hint=option)
+        seen |= {path.resolve()} if path is not None else set()
 
 
 def _thresholds(given: list[str]) -> tuple[dict[str, float], float]:
@@ -190,59 +211,3 @@ def _number(text: str, option: str) -> float:
     if not 0 <= value <= 1:
         raise typer.BadParameter(f"{text!r} is no number from 0 to 1", param_hint=option)
     return value
-
-
-def _text(asked: "Request", report: "Report") -> str:
-    told = report.as_dict()
-    rows = "pairs" if asked.mode == "dpo" else "rows"
-    dedup = (
-        f"posttrainllm, k {asked.sketch.shingle}, {asked.sketch.permutations} permutations"
-        if asked.sketch
-        else "flywheel"
-    )
-    threshold = asked.sketch.threshold if asked.sketch else asked.threshold
-    done = f"would emit {report.emitted} {rows}" if asked.dry_run else f"wrote {report.emitted} {rows} -> {asked.out}"
-    lines = [
-        f"in: {asked.folder} ({report.scanned} files)",
-        f"out: {asked.out}",
-        f"task: {asked.task if asked.task is not None else '(none)'}",
-        f"mode: {asked.mode}",
-        f"export: {asked.export}",
-        f"tool-echo drop: {'on' if asked.echo_drop and asked.export == 'answer-only' else 'off'}",
-        f"near-duplicates: threshold {threshold:g} ({dedup})",
-        f"dry run: {'yes' if asked.dry_run else 'no'}",
-        done,
-        "filter summary",
-    ]
-    counters = {
-        "trajectories scanned": told["trajectories_scanned"],
-        "trajectories failed": told["trajectories_failed"],
-        f"raw {rows} harvested": told["harvested"],
-        "exact-duplicates dropped": told["exact_duplicates_dropped"],
-        "minhash near-duplicates dropped": told["minhash_near_duplicates_dropped"],
-        "emitted": told["emitted"],
-    }
-    lines += [f"  {name}: {value}" for name, value in counters.items()]
-    lines += _more(report)
-    return "\n".join(lines)
-
-
-def _more(report: "Report") -> list[str]:
-    """What the original does not print, where there is something to say."""
-    more: dict[str, Any] = {f"not harvested, {rule}": n for rule, n in report.not_harvested.items()}
-    more |= {
-        f"dropped, {rule}": n
-        for rule, n in report.dropped.items()
-        if n and rule not in ("exact_duplicate", "near_duplicate")
-    }
-    more |= {f"redacted, {rule}": n for rule, n in report.redactions.items()}
-    more |= {"left out by --task-filter": report.other_task, "recorded twice": report.same_rollout}
-    more |= {f"labelled {name}": n for name, n in report.labels.items()}
-    more |= {f"signal, {name} (mean)": value for name, value in report.signals.items()}
-    judge = {k: v for k, v in (report.judge or {}).items() if not isinstance(v, dict)}
-    more |= {f"judge, {name.replace('_', ' ')}": value for name, value in judge.items()}
-    if report.judge is not None:
-        more["judge, rows kept at threshold"] = ", ".join(
-            f"{at} {n}" for at, n in report.judge["kept_at_threshold"].items()
-        )
-    return [f"  {name}: {value}" for name, value in more.items() if value not in (0, "")]

@@ -61,6 +61,18 @@ class AtrajSft(Layout):
             assistants += not faults and message["role"] == "assistant"
         if not assistants:
             yield "messages: no assistant message, so there is nothing to train on"
+        elif all(isinstance(message, dict) for message in messages):
+            yield from _target_faults(messages, row.get("export") == "trajectory")
+
+
+def _target_faults(messages: list[Row], trajectory: bool) -> Iterator[str]:
+    """Where flags are set they name what is learned: a row without one teaches nothing, and a trajectory row teaches
+    its last turn alone, so that the text after the target is the stop that the template writes."""
+    flagged = [i for i, message in enumerate(messages) if message.get("supervise") is True]
+    if not flagged and (trajectory or any("supervise" in message for message in messages)):
+        yield "messages: no message is supervised, so there is nothing to train on"
+    elif trajectory and flagged != [len(messages) - 1]:
+        yield f"messages: a trajectory row supervises its last message alone, this one {flagged}"
 
 
 def _message_faults(message: Any) -> Iterator[str]:

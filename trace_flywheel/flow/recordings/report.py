@@ -22,6 +22,8 @@ class Report(msgspec.Struct):
     """Rows, by rule; of pairs, groups by reason."""
     rollouts_dropped: list[dict[str, Any]] = msgspec.field(default_factory=list)
     emitted: int = 0
+    held_out: int | None = None
+    """Of those emitted, rows in the held-out file; None where nobody asked for one."""
     judge: dict[str, Any] | None = None
     signals: dict[str, float] = msgspec.field(default_factory=dict)
     """Mean of each signal over the rollouts that have it."""
@@ -36,6 +38,7 @@ class Report(msgspec.Struct):
             "exact_duplicates_dropped": self.dropped.get("exact_duplicate", 0),
             "minhash_near_duplicates_dropped": self.dropped.get("near_duplicate", 0),
             "emitted": self.emitted,
+            "held_out": self.held_out,
             "failed": self.failed,
             "packed": self.packed,
             "other_task": self.other_task,

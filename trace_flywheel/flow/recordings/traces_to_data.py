@@ -16,9 +16,11 @@ import orjson
 
 from trace_flywheel.curation.code_judges import NAMES
 from trace_flywheel.flow.atomic import replaced
-from trace_flywheel.flow.judgments import Judgment, Judgments, Policy, combined, names, passes, preview, request
+from trace_flywheel.flow.judgments import Judgment, Judgments, Policy, combined, passes, request
+from trace_flywheel.flow.recordings.apart import REASON, Apart, apart
 from trace_flywheel.flow.recordings.choice import chosen
 from trace_flywheel.flow.recordings.compat import Sketch, compat
+from trace_flywheel.flow.recordings.judged import Judged, judge_report, judged_of
 from trace_flywheel.flow.recordings.pairs import Shape, pair_row, pairs_of
 from trace_flywheel.flow.recordings.read import (
     Counts,
@@ -34,6 +36,7 @@ from trace_flywheel.flow.recordings.unpaired import LABELS, kto_row, unpaired_of
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.redaction.policy import Policy as RedactionPolicy
 from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.settings import Splits
 from trace_flywheel.sources.reader import ReadOptions
 
 
@@ -61,11 +64,15 @@ class Request(msgspec.Struct, frozen=True):
     corrections: Path | None = None
     shape: Shape = "trl"
     min_margin: float = 0.0
+    held_out: Path | None = None
+    """Given: rows of the tasks that `splits` holds out go here, and what is near them nowhere."""
+    splits: Splits = Splits()
+    seed: int = 42
     options: ReadOptions = ReadOptions()
 
 
 def traces_to_data(asked: Request) -> Report:
-    """Write `asked.out` (and the judge's requests) and tell what happened.
+    """Write `asked.out` (the held-out rows, the judge's requests) and tell what happened.
 
     Raises `FlywheelError`, with nothing written, where there is no recording or none can be read, where the output
     cannot be opened, and for a judgment file that is broken or, under `missing = fail`, incomplete.
@@ -75,11 +82,12 @@ def traces_to_data(asked: Request) -> Report:
     corrections = corrections_of(asked.corrections)
     report, counts = Report(), Counts()
     with ExitStack() as stack:
-        outputs = [path for path in (asked.out, asked.requests) if path is not None]
-        files = [] if asked.dry_run else [stack.enter_context(replaced(path)) for path in outputs]
+        outputs = (asked.out, asked.held_out, asked.requests)
+        files = [None if path is None or asked.dry_run else stack.enter_context(replaced(path)) for path in outputs]
+        held: Iterable[bytes] = ()
+        requests: Iterable[bytes] = ()
         if asked.sketch is not None:
             lines: Iterable[bytes] = _compat(asked, found, report, counts, asked.sketch)
-            requests: Iterable[bytes] = ()
         else:
             rollouts = read_all(found, asked.options, asked.task_filter, asked.pii, corrections, counts)
             _check_corrections(
@@ -93,17 +101,30 @@ def traces_to_data(asked: Request) -> Report:
                 )
             harvests = [harvest(r, asked.export, asked.echo_drop, asked.placeholders) for r in rollouts]
             report.signals = _mean_signals(harvests)
-            if asked.mode == "dpo":
-                lines, requests = _pairs(asked, harvests, judgments, report), ()
-            elif asked.mode == "kto":
-                lines, requests = _unpaired(asked, harvests, judgments, report), ()
-            else:
-                lines, requests = _sft(asked, harvests, judgments, report)
+            divided = Apart(harvests)
+            if asked.held_out is not None:
+                divided = apart(harvests, asked.splits, asked.seed, asked.threshold)
+            make = {"sft": _sft, "dpo": _pairs, "kto": _unpaired}[asked.mode]
+            rows, requests = make(asked, divided.harvests, judgments, report)
+            lines = [line for trace_id, line in rows if trace_id not in divided.held_out]
+            held = [line for trace_id, line in rows if trace_id in divided.held_out]
+            if asked.held_out is not None:
+                report.held_out = len(held)
+                _tell_left(asked.mode, divided, report)
         if counts.without_input:
             report.not_harvested = {**report.not_harvested, "correction_without_input": counts.without_input}
-        for file, written in zip(files, (lines, requests), strict=False):
-            file.writelines(written)
+        for file, written in zip(files, (lines, held, requests), strict=True):
+            if file is not None:
+                file.writelines(written)
     return report
+
+
+def _tell_left(mode: str, divided: Apart, report: Report) -> None:
+    """What left for the sake of the held-out rows: rows, or recordings where a pair or an answer is a row."""
+    left = divided.rows_left if mode == "sft" else len(divided.left)
+    report.harvested += 0 if mode == "dpo" else left
+    report.dropped = dict(sorted({**report.dropped, REASON: left}.items()))
+    report.rollouts_dropped = [*divided.left, *report.rollouts_dropped]
 
 
 def _tell(report: Report, found: Recordings, counts: Counts) -> None:
@@ -132,54 +153,21 @@ def _compat(asked: Request, found: Recordings, report: Report, counts: Counts, s
     return [row + b"\n" for row in answer.rows]
 
 
-class _Judged(msgspec.Struct):
-    """Judgments by (rollout, draft), and the mean score of each judged rollout."""
-
-    of: dict[tuple[int, int], list[Judgment]]
-    rollouts: dict[int, float]
+_Rows = tuple[list[tuple[str, bytes]], list[bytes]]
+"""Lines with the trace id of their (chosen) recording, and requests to a judge."""
 
 
-def _judged(harvests: list[Harvest], judgments: Judgments | None, policy: Policy) -> _Judged:
-    if judgments is None:
-        return _Judged({}, {})
-    of, rollouts = {}, {}
-    for i, one in enumerate(harvests):
-        source, scores = one.rollout.source.path, []
-        for k, draft in enumerate(one.drafts):
-            own = judgments.of_row(one.rollout.trace_id, source, draft.step, draft.row_hash)
-            of[i, k] = own
-            if (score := combined(own, policy)) is not None:
-                scores.append(score)
-        if scores:
-            rollouts[i] = fmean(scores)
-    return _Judged(of, rollouts)
-
-
-def _judge_report(judgments: Judgments, judged: _Judged, policy: Policy) -> dict[str, Any]:
-    found = list(judged.of.values())
-    return {
-        "rows_judged": sum(bool(own) for own in found),
-        "rows_unjudged": sum(not own for own in found),
-        "judgments_unmatched": judgments.unmatched,
-        "conflicts": judgments.conflicts,
-        "names": names(found),
-        "kept_at_threshold": preview([combined(own, policy) for own in found]),
-    }
-
-
-def _sft(
-    asked: Request, harvests: list[Harvest], judgments: Judgments | None, report: Report
-) -> tuple[list[bytes], list[bytes]]:
+def _sft(asked: Request, harvests: list[Harvest], judgments: Judgments | None, report: Report) -> _Rows:
     report.not_harvested = dict(sorted(sum((Counter(one.lost) for one in harvests), Counter[str]()).items()))
     report.harvested = sum(len(one.drafts) for one in harvests)
-    judged = _judged(harvests, judgments, asked.policy)
+    judged = judged_of(harvests, judgments, asked.policy)
     lost: Counter[str] = Counter()
     kept: list[Harvest] = []
     for i, one in enumerate(harvests):
         drafts = tuple(d for k, d in enumerate(one.drafts) if _stays(asked, one, judged.of.get((i, k)), lost))
         kept.append(msgspec.structs.replace(one, drafts=drafts))
     if judgments is not None:
-        report.judge = _judge_report(judgments, judged, asked.policy)
+        report.judge = judge_report(judgments, judged, asked.policy)
         if lost["unjudged"] and asked.policy.missing == "fail":
             raise FlywheelError(
                 f"{asked.judgments}: {lost['unjudged']} of {report.harvested} rows have no judgment; "
@@ -199,7 +187,7 @@ def _sft(
                 lost["exact_duplicate"] += 1
                 continue
             row = row_of(one, draft, asked.export, asked.task, _score(harvests[i], draft, judged, i, asked.policy))
-            lines.append(orjson.dumps(row, option=orjson.OPT_SORT_KEYS) + b"\n")
+            lines.append((one.rollout.trace_id, _line(row)))
             if asked.requests is not None:
                 requests.append(request(draft.row_hash, messages_of(one.turns, draft.user, draft.target)))
     report.dropped = {"exact_duplicate": 0, "near_duplicate": 0} | dict(sorted(lost.items()))
@@ -222,32 +210,36 @@ def _stays(asked: Request, one: Harvest, judgments: list[Judgment] | None, lost:
     return answer
 
 
-def _score(harvested: Harvest, draft: Draft, judged: _Judged, i: int, policy: Policy) -> float | None:
+def _score(harvested: Harvest, draft: Draft, judged: Judged, i: int, policy: Policy) -> float | None:
     return combined(judged.of.get((i, harvested.drafts.index(draft)), []), policy)
 
 
-def _pairs(asked: Request, harvests: list[Harvest], judgments: Judgments | None, report: Report) -> list[bytes]:
-    judged = _judged(harvests, judgments, asked.policy)
+def _pairs(asked: Request, harvests: list[Harvest], judgments: Judgments | None, report: Report) -> _Rows:
+    judged = judged_of(harvests, judgments, asked.policy)
     if judgments is not None:
-        report.judge = _judge_report(judgments, judged, asked.policy)
+        report.judge = judge_report(judgments, judged, asked.policy)
     answer = pairs_of(harvests, judged.rollouts, asked.min_margin)
     report.harvested = report.emitted = len(answer.pairs)
     report.dropped = answer.none
-    rows = [pair_row(pair, asked.shape, asked.task) for pair in answer.pairs]
-    return [orjson.dumps(row, option=orjson.OPT_SORT_KEYS) + b"\n" for row in rows]
+    rows = [(one.pair.provenance, pair_row(one, asked.shape, asked.task)) for one in answer.pairs]
+    return [(told.trace_ids[0], _line(row)) for told, row in rows], []
 
 
-def _unpaired(asked: Request, harvests: list[Harvest], judgments: Judgments | None, report: Report) -> list[bytes]:
-    judged = _judged(harvests, judgments, asked.policy)
+def _unpaired(asked: Request, harvests: list[Harvest], judgments: Judgments | None, report: Report) -> _Rows:
+    judged = judged_of(harvests, judgments, asked.policy)
     if judgments is not None:
-        report.judge = _judge_report(judgments, judged, asked.policy)
+        report.judge = judge_report(judgments, judged, asked.policy)
     answer = unpaired_of(harvests, judged.rollouts, asked.min_margin, asked.policy.threshold)
     report.dropped = answer.none
     report.emitted = len(answer.rows)
     report.harvested = report.emitted + sum(answer.none.values())
     report.labels = {name: sum(row.row.label is label for row in answer.rows) for name, label in LABELS}
-    rows = [kto_row(row, asked.task) for row in answer.rows]
-    return [orjson.dumps(row, option=orjson.OPT_SORT_KEYS) + b"\n" for row in rows]
+    rows = [(one.row.provenance, kto_row(one, asked.task)) for one in answer.rows]
+    return [(told.trace_ids[0], _line(row)) for told, row in rows], []
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    return orjson.dumps(row, option=orjson.OPT_SORT_KEYS) + b"\n"
 
 
 def _mean_signals(harvests: list[Harvest]) -> dict[str, float]:
