@@ -103,7 +103,7 @@ def test_no_run_is_compared_with_all_others(tmp_path: Path) -> None:
 def test_what_all_runs_share_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = settings_for(tmp_path, FEW)
     lake = ingested(settings)
-    bury(lake, [Tombstone(address_of("jobs/runs/run-003", "t3"), "jobs/runs/run-003", "", "asked for")])
+    bury(lake.root, [Tombstone(address_of("jobs/runs/run-003", "t3"), "jobs/runs/run-003", "", "asked for")])
     read: list[str] = []
     before = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: (read.append(path.name), before(path))[1])

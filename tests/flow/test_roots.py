@@ -32,3 +32,10 @@ def test_a_root_that_is_away_is_told_and_may_come_back_and_a_new_place_wins(tmp_
 def test_a_home_without_roots(tmp_path: Path) -> None:
     assert remembered(tmp_path) == {}
     assert roots_in_force(load_settings(home=tmp_path)) == ()
+
+
+def test_a_root_spelt_through_its_parents_is_remembered_by_its_name(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "runs" / "job").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "runs" / "job")
+    remember(tmp_path, (Path(".."),))
+    assert remembered(tmp_path) == {"runs": tmp_path / "runs"}

@@ -81,7 +81,7 @@ class Curation:
                 Comparison(policy_of(self.settings), self.settings.redaction.supervise_placeholders),
                 keep=self.settings.dedup.index,
                 withdrawals=self.withdrawals,
-                erased=erased_rows(self.lake),
+                erased=erased_rows(self.lake.root),
             )
         return self._corpora[paths]
 

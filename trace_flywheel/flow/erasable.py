@@ -116,7 +116,7 @@ def _with_copies(lake: Lake, found: set[Address]) -> tuple[Address, ...]:
 
 def _unfinished(lake: Lake) -> set[Address]:
     """Addresses with a tombstone that stand somewhere all the same: an erasure was killed."""
-    buried = purged_by_run(lake)
+    buried = purged_by_run(lake.root)
     found = {at for version in published(lake) for at in _named(version)} if buried else set()
     for run_id in buried:
         for step in STEPS:

@@ -67,7 +67,7 @@ class Tombs:
 
     @cached_property
     def _stones(self) -> tuple[Tombstone, ...]:
-        return tombstones(self._lake)
+        return tombstones(self._lake.root)
 
     @cached_property
     def everywhere(self) -> Erased:

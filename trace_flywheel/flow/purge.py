@@ -85,7 +85,7 @@ def purge(
     stones = [stone for run_id, traces in sorted(by_run.items()) for stone in _stones(lake, run_id, traces, reason)]
     replace_text(lake.root / UNFINISHED, "")
     # First the tombstones: a run that is killed now is read again without what is to go.
-    bury(lake, [*stones, *of_values(lake, spelt, reason)])
+    bury(lake.root, [*stones, *of_values(lake.root, spelt, reason)])
     _sweep(lake)
     _release(lake, [text.encode() for text in spelt])
     removed = tuple(_remove_versions(lake, set(addresses), set(versions)))
@@ -148,7 +148,7 @@ def _remove_versions(lake: Lake, addresses: set[Address], doomed: set[Path]) -> 
 
 def _forget(lake: Lake, versions: set[str]) -> int:
     """Indexes of versions that are gone go too; the others lose the rows that equal an erased one."""
-    lost, erased = 0, erased_rows(lake)
+    lost, erased = 0, erased_rows(lake.root)
     with building(lake.root):
         for shelf in shelves(lake.root):
             try:

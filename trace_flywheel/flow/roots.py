@@ -9,6 +9,7 @@ from pathlib import Path
 
 from trace_flywheel.lake.files import replace_text
 from trace_flywheel.settings import Settings
+from trace_flywheel.sources.discover import place_of
 
 
 def remembered(home: Path) -> dict[str, Path]:
@@ -30,7 +31,7 @@ def _known(home: Path) -> dict[str, Path]:
 def remember(home: Path, roots: tuple[Path, ...]) -> None:
     """Note the roots of a refresh; a label's newest folder wins. One that is away stays known: it may come back."""
     known = {label: str(folder) for label, folder in _known(home).items()}
-    now = {**known, **{root.absolute().name: str(root.absolute()) for root in roots}}
+    now = {**known, **{place.name: str(place) for place in map(place_of, roots)}}
     if now != known:
         replace_text(home / "roots.json", json.dumps(now, indent=1, sort_keys=True) + "\n")
 

@@ -7,6 +7,7 @@ many rollouts entered, left and were dropped on the way.
 import re
 import urllib.parse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,6 +27,17 @@ LONG_NAME = 180
 
 class LakeError(FlywheelError):
     """A lake that cannot be used as it is: what, where, and what to do."""
+
+
+def check_format(root: Path) -> None:
+    """Refuse a lake of another format. One that nothing was written to has none."""
+    mark = root / "format"
+    found = mark.read_text("utf-8").strip() if mark.is_file() else str(FORMAT)
+    if found != str(FORMAT):
+        raise LakeError(
+            f"{root}: the lake has format {found!r}, this flywheel reads format {FORMAT}; "
+            "use the version that wrote it, or another --home"
+        )
 
 
 class Counts(msgspec.Struct, frozen=True):

@@ -40,6 +40,7 @@ from trace_flywheel.lake.sidecar import (
     Part,
     Sidecar,
     TableSidecar,
+    check_format,
     count_drops,
     encode_run,
     file_mode,
@@ -65,14 +66,7 @@ class Lake:
         """`remote`: the object store that the home is a working copy of."""
         self.home, self._remote = Path(home), remote
         self.root = self.home / "lake"
-        mark = self.root / "format"
-        if mark.is_file():
-            found = mark.read_text("utf-8").strip()
-            if found != str(FORMAT):
-                raise LakeError(
-                    f"{self.root}: the lake has format {found!r}, this flywheel reads format {FORMAT}; "
-                    "use the version that wrote it, or another --home"
-                )
+        check_format(self.root)
 
     def prepare(self) -> None:
         if not (self.root / "format").is_file():

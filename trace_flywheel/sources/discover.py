@@ -127,7 +127,7 @@ def _labelled(roots: Roots) -> list[tuple[str, Path]]:
     named = roots.items() if isinstance(roots, Mapping) else [("", given) for given in roots]
     by_label: dict[str, Path] = {}
     for label, given in named:
-        root = _absolute(given)
+        root = place_of(given)
         label = label or root.name or "/"
         other = by_label.setdefault(label, root)
         if other != root:
@@ -137,9 +137,13 @@ def _labelled(roots: Roots) -> list[tuple[str, Path]]:
     return sorted(by_label.items(), key=lambda item: (len(item[1].parts), item[0]))
 
 
-def _absolute(given: Path) -> Path:
-    # Links stay as they are: a root is called what the user called it. The result file of a run stands for the run.
-    path = Path(os.path.normpath(given.absolute()))
+def place_of(given: Path) -> Path:
+    """The absolute path of a root: what its runs have as `root`. The result file of a run stands for the run."""
+    spelt = given.absolute()
+    path = Path(os.path.normpath(spelt))
+    # Links stay: a root is called what the user called it. But `..` behind a link leads where the link does.
+    if ".." in spelt.parts and os.path.realpath(path) != os.path.realpath(spelt):
+        path = Path(os.path.realpath(spelt))
     return path.parent if path.name in RESULT_FILES and not path.is_dir() else path
 
 

@@ -303,3 +303,28 @@ def test_a_bad_line_inside_a_capture_costs_the_whole_trial(tmp_path, mode):
     assert (drop["stage"], drop["reason"], drop["evidence"]["line"]) == ("read", "bad_json", 2)
     assert drop["source_path"].endswith("t__1/trajectory/llm_trajectory.jsonl")
     assert "t__1/trajectory/llm_trajectory.jsonl:2: bad_json" in warning
+
+
+@pytest.mark.parametrize("spelling", ["..", "../../jobs", "a__1/../..", ".", "a__1", "a__1/result.json"])
+def test_a_path_may_be_spelt_through_its_parents(job, benchflow_trial, monkeypatch, spelling):
+    benchflow_trial(job, "a__1")
+    monkeypatch.chdir(job)
+    out = job.parent.parent / "rows.jsonl"
+    convert(Request(paths=(Path(spelling),), out=out), 1, lambda _: None)
+    (row,) = map(orjson.loads, out.read_bytes().splitlines())
+    assert row["source_path"].startswith("" if spelling == "." else spelling.removesuffix("/result.json"))
+    assert Path(row["source_path"]).is_file()
+
+
+def test_a_path_back_out_of_a_link_leads_where_the_link_does(job, benchflow_trial):
+    """`link/..` is the folder above the link's target, not the one that the link stands in."""
+    benchflow_trial(job, "a__1")
+    elsewhere = job.parent.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "link").symlink_to(job)
+    (elsewhere / "decoy").mkdir()
+    benchflow_trial(elsewhere / "decoy", "b__1")
+    out = job.parent.parent / "rows.jsonl"
+    convert(Request(paths=(elsewhere / "link" / "..",), out=out), 1, lambda _: None)
+    (row,) = map(orjson.loads, out.read_bytes().splitlines())
+    assert row["task_name"] == "a"

@@ -1,5 +1,8 @@
 """`--dedup-against`: what exists already is not written again, and each row left out says what it equals."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import orjson
@@ -97,3 +100,24 @@ def test_what_cannot_be_compared_stops_before_anything_is_written(jobs):
     with pytest.raises(FlywheelError, match="rows of this layout hold no messages"):
         run(jobs, jobs.parent / "before.jsonl", format="adp")
     assert not (jobs.parent / "rows.jsonl").exists()
+
+
+def test_a_lake_in_the_home_costs_no_table_library(jobs):
+    """Tombstones are no table; a lake of another format is refused all the same."""
+    home = jobs.parent / "home"
+    (home / "lake").mkdir(parents=True)
+    run(jobs, name="before.jsonl")
+    code = (
+        "import sys; from trace_flywheel.cli.main import main;"
+        "code = main(['convert', 'jobs', '--out', 'again.jsonl', '--workers', '1', '--dedup-against', 'before.jsonl']);"
+        "sys.exit(f'{code} {sorted(sys.modules)}' if code or 'pyarrow' in sys.modules else 0)"
+    )
+    root = str(Path(__file__).parents[3])
+    env = {**os.environ, "PYTHONPATH": root, "FLYWHEEL_HOME": str(home)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=jobs.parent, env=env)
+    assert done.returncode == 0, done.stderr
+    assert (jobs.parent / "again.jsonl").read_bytes() == b""
+    assert any((home / "lake").iterdir())
+    (home / "lake" / "format").write_text("99\n")
+    with pytest.raises(FlywheelError, match=r"format '99'.*another --home"):
+        run(jobs, jobs.parent / "before.jsonl", home=home)

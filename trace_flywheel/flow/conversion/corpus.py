@@ -20,6 +20,8 @@ from trace_flywheel.flow.corpora import open_corpora
 from trace_flywheel.flow.corpus_segments import Comparison
 from trace_flywheel.flow.corpus_shapes import conversation_of
 from trace_flywheel.flow.validate import has_calls
+from trace_flywheel.lake.purged import erased_rows
+from trace_flywheel.lake.sidecar import check_format
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.redaction.policy import Policy
@@ -86,13 +88,8 @@ class Existing:
 
 
 def _erased(home: Path) -> frozenset[str]:
-    if not (home / "lake").is_dir():
-        return frozenset()
-    # a lake comes with its library of tables
-    from trace_flywheel.lake.purged import erased_rows
-    from trace_flywheel.lake.store import Lake
-
-    return erased_rows(Lake(home))
+    check_format(home / "lake")
+    return erased_rows(home / "lake")
 
 
 def _conversation(row: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ import msgspec
 from trace_flywheel.flow.conversion.rollout import joined
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop
-from trace_flywheel.sources.discover import RootError, discover, units
+from trace_flywheel.sources.discover import RootError, discover, place_of, units
 from trace_flywheel.sources.reader import Run, Unit
 
 PIECE_BYTES = 8_000_000
@@ -87,14 +87,14 @@ def _once(paths: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def _labelled(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
-    names = [path.absolute().name for path in paths]
+    names = [place_of(path).name for path in paths]
     for path, name in zip(paths, names, strict=True):
         yield (name if names.count(name) == 1 and name else str(path)), path
 
 
 def _root_of(path: Path) -> Path:
-    absolute = Path(path.absolute())
-    return absolute if absolute.is_dir() else absolute.parent
+    place = place_of(path)
+    return place if place.is_dir() else place.parent
 
 
 def _base_of(path: Path) -> str:

@@ -19,7 +19,7 @@ from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.atraj import PACKED_SUFFIX, SUFFIX
 from trace_flywheel.sources.corrections import CorrectionEvent, read_corrections_and_events
-from trace_flywheel.sources.discover import read_unit, run_id_of
+from trace_flywheel.sources.discover import place_of, read_unit, run_id_of
 from trace_flywheel.sources.reader import ReadOptions, Run, Unit
 from trace_flywheel.sources.registry import reader
 
@@ -50,7 +50,7 @@ def recordings_below(folder: Path) -> Recordings:
     """Raises `FlywheelError` where the folder is none or holds no recording."""
     if not folder.is_dir():
         raise FlywheelError(f"{folder}: no such folder; give a folder that holds {SUFFIX} files")
-    top = Path(folder.absolute())
+    top = place_of(folder)
     run = Run(run_id_of(top.name), "atraj", top, top)
     units = reader("atraj").units(run)
     plain = tuple(unit for unit in units if unit.path.name.endswith(SUFFIX))
