@@ -1,6 +1,7 @@
 """`make harden`: a long hostile run against the embedded sample. Exit 1 when one promise breaks.
 
     python -m tests.harden [--seed N] [--fuzz N] [--kills N] [--full N] [--copies N] [--examples N]
+                          [--values N]
 
 Each part says how much it tried and every fault that it found, with the seed that repeats it. A number of 0 leaves a
 part out.
@@ -15,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.harden import crashes, readers
+from tests.harden import crashes, readers, secrets
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -54,12 +55,14 @@ def main() -> int:
     parser.add_argument("--full", type=int, default=15, help="refreshes on a full disk")
     parser.add_argument("--copies", type=int, default=4, help="homes that must hold the same bytes")
     parser.add_argument("--examples", type=int, default=1000, help="examples of each property test")
+    parser.add_argument("--values", type=int, default=20, help="secrets of each kind in each syntax, and near misses")
     asked = parser.parse_args()
     parts = (
         ("damaged folders through every reader and layout", asked.fuzz, fuzzed),
         ("refreshes killed", asked.kills, crashes.killed),
         ("refreshes on a full disk", asked.full, crashes.disk_full),
         ("homes from shuffled copies", asked.copies, crashes.same_bytes),
+        ("values of each kind of secret in each syntax", asked.values, secrets.round_of),
         ("examples of each property", asked.examples, lambda seed, rounds, work: properties(rounds)),
     )
     broken = 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harden import readers
+from tests.harden import readers, secrets
 from tests.harden.mutations import damage_tree, damaged_bytes
 from trace_flywheel.sample.write import write_sample
 from trace_flywheel.sources import registry
@@ -40,3 +40,15 @@ def test_a_seed_repeats_its_damage(tmp_path: Path) -> None:
         write_sample(tmp_path / name)
         told.append(damage_tree(tmp_path / name, random.Random(9)))
     assert told[0] == told[1]
+
+
+def test_a_secret_that_stays_and_a_near_miss_that_goes_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(secrets, "matrix", lambda number, seed: [("a kind", "a form", "left to stay", ("left",))])
+    monkeypatch.setattr(secrets, "near_misses", lambda number, seed: [("words", "password: tr0ub4dor")])
+    assert list(secrets.round_of(0, 1, tmp_path)) == [
+        "kind a kind: 1 of 1 stay",
+        "form a form: 1 of 1 stay",
+        "near misses, words: 1 of 1 are touched",
+    ]

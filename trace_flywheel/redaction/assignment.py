@@ -44,7 +44,7 @@ _NAME = re.compile(r"[*&]*[A-Za-z_]\w*(?:(?:\.|::|->)\w+)*(?:\[[\w.+-]*\]?)?[:\]
 _SNAKE = re.compile(r"[a-z]+(?:_[a-z]+)+")
 _NAMED_WORD = re.compile(r"(?:key|token|password|passwd|secret|credential)s?\d?(?:[A-Z_:\[\]]|$)", re.IGNORECASE)
 _KEYWORD = re.compile(r"([A-Za-z_]\w{2,})(?::\s?\w+)?=[^=]")
-_OPENERS = "#!=&%|."
+_OPENERS = "#!=&%|.~@"
 """First characters of `_CODE` that generated passwords begin with too."""
 _CLASSES = tuple(re.compile(c) for c in (r"[a-z]", r"[A-Z]", r"\d", r"[^\w\s.\-/:]"))
 _WORDS = re.compile(
@@ -52,7 +52,7 @@ _WORDS = re.compile(
     r"boolean|object|any|test|tests?ing|testing123|secret|password|passwd|passw0rd|pass|token|key|apikey|api[_-]?key|"
     r"(?:my|your|some)(?:[_-]\w*|[a-z]*)|the[_-]\w*|foo|bar|baz|abc|xyz|value|default|empty|unset|missing|hidden|"
     r"todo|tbd|n/?a|user|username|root|admin|changeit|change_?me|fake|mock|stub|invalid|wrong|bearer|basic|session|"
-    r"disabled|enabled|passed|failed|skipped|error|ok|success|unknown|pending|env|auto|local|dev|prod|production|development|postgres|mysql|redis|guest|hunter2?)\d{0,3}",
+    r"disabled|enabled|passed|failed|skipped|error|ok|success|unknown|pending|env|auto|local|dev|prod|production|development|postgres|mysql|redis|guest|hunter2?)_?\d{0,3}",
     re.IGNORECASE,
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z_$]*(?:[.\-:/][A-Za-z_$]+)*[?;,]?")
@@ -66,10 +66,15 @@ def sensitive(name: str) -> bool:
 def names_a_secret_only(value: str) -> bool:
     """Code, a stand-in, an empty or ordinary word: nothing to hide."""
     text = value.strip()
-    code = _CODE.search(text) and not (text[:1] in _OPENERS and _generated(text))
+    code = _CODE.search(text) and not (text[:1] in _OPENERS and _generated(text)) and not _is_base64(text)
     if not code and _DOTTED.fullmatch(text):
         code = not any(map(_by_chance, [*text.split("."), text.replace(".", "")]))
     return len(text) < 3 or not real(text) or bool(code) or bool(_WORDS.fullmatch(text))
+
+
+def _is_base64(text: str) -> bool:
+    """Random base64 that begins as a path does."""
+    return bool(re.fullmatch(r"/[A-Za-z0-9+/]{23,}={0,2}", text)) and improbable(text)
 
 
 _NAMED = re.compile(r"_*+(?>[A-Z]+(?![a-z])|[A-Z]?[a-z]++|_++|(?<=[A-Za-z_])\d++)*+")
@@ -149,7 +154,7 @@ def _is_worded(value: str) -> bool:
 def _is_prose(value: str) -> bool:
     """Words with spaces between, most of them letters only."""
     words = value.split()
-    return len(words) >= 3 and sum(word.strip(".,;:'\"()&/’").isalpha() for word in words) >= 0.7 * len(words)
+    return len(words) >= 3 and sum(word.strip(".,;:'\"()&/’¿?¡!").isalpha() for word in words) >= 0.7 * len(words)
 
 
 def whole_value_is_secret(value: str) -> bool:

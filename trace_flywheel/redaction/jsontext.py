@@ -2,7 +2,8 @@
 
 Only the literals that change are written anew; every other byte (white space, number spelling, key order, duplicate
 keys) stays as recorded, and the result is JSON whenever the text was. A string that holds JSON is taken apart too.
-Keys are listed apart: they are looked at and never changed.
+Keys are listed apart: they are looked at and never changed. A value in a pair (`{"name": "DB_PASSWORD", "value": …}`)
+goes by the name that the pair gives it.
 """
 
 import json
@@ -15,6 +16,8 @@ import orjson
 _TOKEN = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?|-?\d[\d.eE+-]*|[{}\[\],]', re.DOTALL)
 LONG_NUMBER = 9
 """Digits from which an integer can be an account or identity number."""
+NAMING = frozenset({"name", "key", "variable", "parameter"})
+"""Keys of pairs whose string names what stands under `value`."""
 DEPTH = 6
 """JSON in JSON in JSON … is looked into this deep; deeper text is treated as text."""
 
@@ -70,6 +73,7 @@ def node_of(text: str, key: str = "", depth: int = DEPTH) -> Node:
         return Node(text, Leaf(text, key))
     pieces: list[tuple[int, int, Node]] = []
     around: list[str] = []
+    called = [""]
     keys: set[str] = set()
     name = key
     for match in _TOKEN.finditer(text):
@@ -80,13 +84,19 @@ def node_of(text: str, key: str = "", depth: int = DEPTH) -> Node:
                 name = string
                 keys.add(string)
             else:
-                pieces.append((match.start(), match.end(), node_of(string, name, depth - 1)))
+                kind = name.lower()
+                own = called[-1] or name if kind == "value" else name
+                pieces.append((match.start(), match.end(), node_of(string, own, depth - 1)))
+                if kind in NAMING:
+                    called[-1] = string
             continue
         token = match[0]
         if token in "{[":
             around.append(name)
+            called.append("")
         elif token in "}]":
             name = around.pop()
+            called.pop()
         elif token == ",":
             name = around[-1]
         elif len(token) >= LONG_NUMBER and (digits := token.lstrip("-")).isdigit():

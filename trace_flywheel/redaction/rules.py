@@ -52,7 +52,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """RE2 class with a repeat that follows the anchor."""
     detect: str = ""
     confirm: str = ""
-    """RE2; the first group that took part is the value, a group called `name` is the name it was assigned to."""
+    """RE2; the first group that took part is the value, a group called `name` is the name it was assigned to. `{LEAD}`
+    stands for where a token may start."""
     check: tuple[str, ...] = ("real",)
     """Validators, all of which must agree."""
     context: str = ""
@@ -82,7 +83,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     def pattern(self) -> str:
         """The confirm pattern."""
-        return self.confirm or f"{LEAD}({self._anchor()}{self.body})"
+        return self.confirm.replace("{LEAD}", LEAD) or f"{LEAD}({self._anchor()}{self.body})"
 
     def _anchor(self) -> str:
         return "(?:" + "|".join(re.escape(a) for a in self.anchors) + ")"

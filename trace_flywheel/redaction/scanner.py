@@ -18,6 +18,7 @@ from trace_flywheel.redaction.marks import OPENS
 from trace_flywheel.redaction.rules import Rule, expand
 from trace_flywheel.redaction.spans import Finding, end_of, regions, resolve, starts_of
 from trace_flywheel.redaction.validators import VALIDATORS
+from trace_flywheel.redaction.wrapping import continued
 
 SEPARATOR = b"\n"
 """Stands before, between and after the leaves: no value holds it at its ends, and patterns see a boundary."""
@@ -187,6 +188,8 @@ class Scanner:
                 if agreed:
                     if named and last == limit:
                         end = end_of(data, start, end, high)
+                    if named:
+                        end = continued(data, start, end, high)
                     yield start, end
                     at = max(end, first + 1)
                     if at >= final:

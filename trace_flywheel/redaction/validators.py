@@ -132,10 +132,33 @@ def basic_auth(value: str) -> bool:
     return ":" in text and text.isprintable() and real(text)
 
 
+def encoded_token(value: str) -> bool:
+    """Base64 of one word in printable letters and digits: a token whose prefix the pattern has seen."""
+    text = _decoded(value).removesuffix(b"\n")
+    if len(text) < 12 or not re.fullmatch(rb"[!-~]+", text):
+        return False
+    return mixed(text.decode()) and real(text.decode())
+
+
+def encoded_private_key(value: str) -> bool:
+    """Base64, on one line or over several, of a private key's block."""
+    return b"PRIVATE KEY" in _decoded(re.sub(r"\\+[rn]|[^A-Za-z0-9+/]", "", value)[:400])
+
+
+def _decoded(value: str) -> bytes:
+    """What base64 holds; nothing where it is none."""
+    digits = value.rstrip("=")
+    try:
+        return base64.b64decode(digits + "=" * (-len(digits) % 4))
+    except (binascii.Error, ValueError):
+        return b""
+
+
 VALIDATORS: dict[str, Callable[[str], bool]] = {
     check.__name__: check
     for check in (
         *(real, mixed, upper, random, no_name, jwt, basic_auth, password, not_filler, not_uuid, header_value),
+        *(encoded_token, encoded_private_key),
         *(luhn, card, iban, ssn, phone_us, phone_intl, email, verhoeff, cpf, cn_id, es_dni, nino, public_ip, mac, date),
     )
 }

@@ -13,6 +13,7 @@ from functools import cache
 import re2
 
 from trace_flywheel.redaction.engines import Engine, best_engine
+from trace_flywheel.redaction.validators import mixed
 
 WIDTH = 32
 """Characters of a line, all but the last: nobody wraps narrower."""
@@ -29,6 +30,8 @@ _BLOCK = re2.compile(
 )
 _JOIN = re.compile((_BREAK + _LEAD).encode())
 _SIGNED = {sign: re.compile((_BREAK + _LEAD + f"[{sign}][ \t]{{0,24}}").encode()) for sign in ("+", "-")}
+_FIRST = re.compile(f"{_DIGITS}{{{WIDTH},}}={{0,2}}".encode())
+_NEXT = re.compile(f"{_BREAK}{_LEAD}{_SIGN}({_DIGITS}{{2,}}={{0,2}})(?={_CLOSE}|\\Z)".encode())
 
 
 class Block:
@@ -50,6 +53,21 @@ class Block:
         if first == last:
             return None
         return start - self._begins[first] + self._places[first], end - self._begins[last] + self._places[last]
+
+
+def continued(data: bytes, start: int, end: int, high: int) -> int:
+    """Where a value that begins as a line of base64 ends: behind the following lines that are as long, and behind a
+    shorter one that closes them by its padding or its letters and digits."""
+    width = end - start
+    if not _FIRST.fullmatch(data, start, end):
+        return end
+    while (match := _NEXT.match(data, end, high)) is not None:
+        line = match[1]
+        if len(line) not in (width, width - 1):  # what looks like the sign of a diff may be the first digit
+            closes = len(line) < width and (line.endswith(b"=") or mixed(line.decode()))
+            return match.end(1) if closes else end
+        end = match.end(1)
+    return end
 
 
 def is_wrapped(data: bytes) -> bool:
