@@ -132,6 +132,7 @@ def test_atif_faults(rollout):
     assert list(layout("atif").validate(row)) == [
         "steps[1]: step_id is 7, not 2",
         "steps[2]: a result answers no call of its step",
+        "steps[2]: a call has no result",
     ]
 
 

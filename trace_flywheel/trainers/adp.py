@@ -26,8 +26,19 @@ class Adp(EpisodeLayout):
     def validate(self, row: Any) -> Iterator[str]:
         shape = list(shape_faults("adp-row.v1", row))
         yield from shape
-        if not shape and not any(item["class_"] != "text_observation" for item in row["content"]):
+        if shape:
+            return
+        content = row["content"]
+        if not any(item["class_"] != "text_observation" for item in content):
             yield "content: the agent never acts"
+        answered = {item.get("tool_call_id") for item in content if item["class_"] == "text_observation"}
+        calls = [i for i, item in enumerate(content) if item["class_"] == "api_action"]
+        yield from (
+            f"content[{i}]: the call has no result"
+            for i in calls
+            # open calls are legal only where nothing but other calls follows them
+            if content[i]["tool_call_id"] not in answered and len(content) - i > sum(call >= i for call in calls)
+        )
 
 
 def _content(episode: Episode) -> Iterator[Row]:

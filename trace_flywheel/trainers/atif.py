@@ -51,6 +51,10 @@ class Atif(EpisodeLayout):
             for result in (step.get("observation") or {}).get("results", ()):
                 if result["source_call_id"] not in asked:
                     yield f"steps[{i}]: a result answers no call of its step"
+            answered = {result["source_call_id"] for result in (step.get("observation") or {}).get("results", ())}
+            # an open call is legal only where nothing can follow it
+            if not asked <= answered and (answered or i + 1 < len(row["steps"])):
+                yield f"steps[{i}]: a call has no result"
         if not any(step["source"] == "agent" for step in row["steps"]):
             yield "steps: the agent never acts"
 

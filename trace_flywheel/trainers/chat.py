@@ -17,6 +17,8 @@ from trace_flywheel.records.message import Message, Tool, ToolCall, has_only_tex
 
 Arguments = Literal["text", "object"]
 ChatMessage = dict[str, Any]
+NO_JSON, NO_OBJECT = WRAPPED = ("_malformed_json_arguments", "_non_object_json_arguments")
+"""Under which name a call's text, or its value, stands that is no JSON object."""
 EMPTY_PARAMETERS = {"type": "object", "properties": {}}
 
 
@@ -87,9 +89,9 @@ def argument_object(text: str) -> dict[str, Any] | None:
 
 def _wrapped(text: str) -> dict[str, Any]:
     try:
-        return {"_non_object_json_arguments": orjson.loads(text)}
+        return {NO_OBJECT: orjson.loads(text)}
     except orjson.JSONDecodeError:
-        return {"_malformed_json_arguments": text}
+        return {NO_JSON: text}
 
 
 def chat_tools(tools: Iterable[Tool]) -> list[dict[str, Any]]:

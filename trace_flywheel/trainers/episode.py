@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from trace_flywheel.records.message import Message, Tool, text_of
+from trace_flywheel.records.message import Message, Tool, has_only_text, text_of
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.records.rows import RlRow
-from trace_flywheel.trainers.chat import argument_object, chat_messages, without_mask
+from trace_flywheel.trainers.chat import NO_JSON, argument_object, chat_messages, without_mask
 from trace_flywheel.trainers.layout import Candidate, Kind, Layout, Row
 
 
@@ -91,7 +91,7 @@ def task_turns(messages: Sequence[Message]) -> int:
 def arguments_of(text: str) -> dict[str, Any]:
     """A call's arguments as an object; text that holds none is kept under a name of its own."""
     value = argument_object(text)
-    return {"_malformed_json_arguments": text} if value is None else value
+    return {NO_JSON: text} if value is None else value
 
 
 def results_of(messages: Sequence[Message]) -> dict[int, dict[str, Message]]:
@@ -106,9 +106,9 @@ def results_of(messages: Sequence[Message]) -> dict[int, dict[str, Message]]:
     return found
 
 
-def plain(message: Message) -> str:
-    """The message's text."""
-    return text_of(message.content)
+def plain(message: Message) -> Any:
+    """The message's text. Parts that are no text stay parts, which a layout of texts refuses: nothing is cut."""
+    return text_of(message.content) if has_only_text(message.content) else message.content
 
 
 def numbers(values: dict[str, Any]) -> dict[str, float]:

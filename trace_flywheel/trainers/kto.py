@@ -12,7 +12,7 @@ from trace_flywheel.records.rows import KtoRow
 from trace_flywheel.trainers.chat import chat_messages, chat_tools, without_mask
 from trace_flywheel.trainers.episode import chat, task_turns
 from trace_flywheel.trainers.layout import Candidate, Layout, Row, dropped_nulls
-from trace_flywheel.trainers.rules import conversation_faults, is_empty_answer
+from trace_flywheel.trainers.rules import conversation_faults, is_empty_answer, taught_faults
 from trace_flywheel.trainers.schema import shape_faults
 
 
@@ -57,6 +57,8 @@ class Kto(Layout):
         yield from conversation_faults(row["prompt"] + completion, row.get("tools") or (), "prompt + completion")
         if completion[0]["role"] != "assistant":
             yield f"completion[0]: a {completion[0]['role']} message; a completion begins with the assistant"
+        if row["label"]:
+            yield from taught_faults(completion, "completion")
         if all(is_empty_answer(message) for message in completion if message["role"] == "assistant"):
             yield "completion: the answer is empty"
 

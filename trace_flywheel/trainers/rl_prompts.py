@@ -11,6 +11,7 @@ from trace_flywheel.records.rows import PromptRow
 from trace_flywheel.trainers.chat import chat_tools
 from trace_flywheel.trainers.episode import Episode, EpisodeLayout, chat, task_turns
 from trace_flywheel.trainers.layout import Row
+from trace_flywheel.trainers.rules import part_faults
 from trace_flywheel.trainers.schema import shape_faults
 
 
@@ -47,12 +48,10 @@ class RlPrompts(EpisodeLayout):
     def validate(self, row: Any) -> Iterator[str]:
         shape = list(shape_faults("rl-prompt-row.v1", row))
         yield from shape
-        if not shape:
-            yield from (
-                f"prompt[{i}]: a {message['role']} message; the prompt ends before the model's first turn"
-                for i, message in enumerate(row["prompt"])
-                if message["role"] not in ("system", "user")
-            )
+        for i, message in enumerate(() if shape else row["prompt"]):
+            yield from part_faults(message, f"prompt[{i}]")
+            if message["role"] not in ("system", "user"):
+                yield f"prompt[{i}]: a {message['role']} message; the prompt ends before the model's first turn"
 
 
 LAYOUT = RlPrompts()

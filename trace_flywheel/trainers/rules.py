@@ -7,7 +7,7 @@ Results must follow their call and answer it once. An open call is legal only in
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from trace_flywheel.trainers.chat import argument_object
+from trace_flywheel.trainers.chat import WRAPPED, argument_object
 
 Row = dict[str, Any]
 ADVANTAGE_TOLERANCE = 1e-6
@@ -32,8 +32,8 @@ def conversation_faults(
         role = message["role"]
         if role == "system" and position and not canonical:
             yield f"{where}: a system message may only stand first"
-        if isinstance(message.get("content"), list) and not canonical:
-            yield f"{where}: content has parts that are no text, which this layout cannot hold"
+        if not canonical:
+            yield from part_faults(message, where)
         if role == "tool":
             yield from _result_faults(message, where, open_calls)
             continue
@@ -55,6 +55,25 @@ def conversation_faults(
             yield f"{at}[{asked}]: call {call_id!r} has no result although the turn's other results follow"
     if calls and not tools:
         yield f"{at}: {calls} tool call(s) but no tool is declared"
+
+
+def part_faults(message: Row, where: str) -> Iterator[str]:
+    """For a layout of texts."""
+    if isinstance(message.get("content"), list):
+        yield f"{where}: content has parts that are no text, which this layout cannot hold"
+
+
+def is_malformed(message: Row) -> bool:
+    """Whether an assistant's call holds what was no JSON object, under the names that `chat` gives it."""
+    calls = message.get("tool_calls") or ()
+    return any(name in call["function"]["arguments"] for call in calls for name in WRAPPED)
+
+
+def taught_faults(messages: Sequence[Row], at: str) -> Iterator[str]:
+    """For an answer that is to be preferred, by a trainer without masks: a malformed call must not be learned."""
+    for position, message in enumerate(messages):
+        if message["role"] == "assistant" and is_malformed(message):
+            yield f"{at}[{position}]: a call without a JSON object as arguments, which this trainer would train on"
 
 
 def _result_faults(message: Row, where: str, open_calls: dict[str, int]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from trace_flywheel.records.message import Message
 from trace_flywheel.records.rows import PreferencePair
 from trace_flywheel.trainers.chat import ChatMessage, chat_messages, chat_tools, without_mask
 from trace_flywheel.trainers.layout import Layout, Row
-from trace_flywheel.trainers.rules import conversation_faults, is_empty_answer
+from trace_flywheel.trainers.rules import conversation_faults, is_empty_answer, taught_faults
 from trace_flywheel.trainers.schema import shape_faults
 
 
@@ -44,6 +44,7 @@ class TrlDpo(Layout):
                 yield f"{side}[0]: a {tail[0]['role']} message; the members must diverge at an assistant turn"
             if all(is_empty_answer(message) for message in tail if message["role"] == "assistant"):
                 yield f"{side}: the answer is empty"
+        yield from taught_faults(row["chosen"], "chosen")
         if row["chosen"] == row["rejected"]:
             yield "chosen and rejected are the same"
 

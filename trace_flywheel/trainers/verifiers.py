@@ -13,7 +13,7 @@ from trace_flywheel.records.rows import PromptRow
 from trace_flywheel.trainers.chat import chat_tools
 from trace_flywheel.trainers.episode import Episode, EpisodeLayout, chat, numbers, task_turns
 from trace_flywheel.trainers.layout import Row
-from trace_flywheel.trainers.rules import conversation_faults
+from trace_flywheel.trainers.rules import conversation_faults, part_faults
 from trace_flywheel.trainers.schema import shape_faults
 
 
@@ -58,7 +58,10 @@ class Verifiers(EpisodeLayout):
 
     def validate(self, row: Any) -> Iterator[str]:
         if isinstance(row, dict) and "completion" not in row and "answer" in row:
-            yield from shape_faults("verifiers-prompt-row.v1", row)
+            shape = list(shape_faults("verifiers-prompt-row.v1", row))
+            yield from shape
+            for i, message in enumerate(() if shape else row["prompt"]):
+                yield from part_faults(message, f"prompt[{i}]")
             return
         shape = list(shape_faults("verifiers-row.v1", row))
         yield from shape
