@@ -12,6 +12,7 @@ from tests.flow.conftest import Flow, Row, group, sentence, trace, write_runs
 from tests.flow.test_purge import left, purge
 from trace_flywheel.cli.main import main
 from trace_flywheel.flow.why import why
+from trace_flywheel.lake.dataset import fates as fates_of
 from trace_flywheel.lake.dataset import find_version, provenance
 from trace_flywheel.lake.quarantine import quarantines
 
@@ -168,3 +169,29 @@ def test_a_refresh_tells_of_an_erasure_that_was_killed(one: Flow, capsys: Any) -
     capsys.readouterr()
     assert main(["refresh", "--home", str(one.settings.home)]) == 0
     assert "an erasure was killed" not in capsys.readouterr().err
+
+
+def test_a_prompt_without_an_answer_is_nobody_s_own(one: Flow) -> None:
+    """Attempts that failed before their first answer say the same; erasing one erases no other, a value does."""
+    prompt = {"role": "user", "content": "Mend the frobnicator of gate 7."}
+    silent = [
+        {**trace(name, "s", 0.0, 1), "messages": [prompt, *more]}
+        for name, more in (
+            ("s-0", []),
+            ("s-1", []),
+            ("s-2", [{"role": "assistant", "content": ""}]),
+            ("s-3", [{"role": "assistant", "content": " "}]),
+        )
+    ]
+    write_runs(one.root, {"r8": silent, "r9": [{**silent[i], "trace_id": f"t-{i}"} for i in (0, 3)]})
+    one.run()
+    assert purge(one, "--trace", "s-0") == 0
+    assert purge(one, "--trace", "s-3") == 0
+    one.run()
+    names = {f["trace_id"] for f in fates_of(find_version(one.settings.home, "rl_dataset")).to_pylist()}
+    assert {"s-1", "s-2", "t-0", "t-3"} <= names
+    assert not {"s-0", "s-3"} & names
+    file = one.root.parent / "value.txt"
+    file.write_text("frobnicator of gate 7\n")
+    assert purge(one, "--value-from", str(file)) == 0
+    assert left(one, "frobnicator") == []

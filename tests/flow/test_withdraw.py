@@ -10,8 +10,8 @@ from tests.flow.conftest import Flow, group, trace
 from trace_flywheel.cli.main import main
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import fates as fates_of
-from trace_flywheel.lake.dataset import find_version, provenance
-from trace_flywheel.lake.withdrawn import in_force
+from trace_flywheel.lake.dataset import find_version, names, provenance
+from trace_flywheel.lake.withdrawn import in_force, note
 from trace_flywheel.records.grading import Withdrawal
 
 MakeFlow = Callable[..., Flow]
@@ -134,3 +134,126 @@ def test_wrong_usage_and_what_is_not_there(one: Flow, capsys: pytest.CaptureFixt
 )
 def test_what_a_withdrawal_covers(entry: Withdrawal, covered: bool) -> None:
     assert entry.covers("root/jobs/r%201", "t", "g", "1") is covered
+
+
+def told(one: Flow, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, tuple[set[str], set[str]]]:
+    capsys.readouterr()
+    assert withdraw(one, *words, "--json") == 0
+    return {d["name"]: (set(d["lost"]), set(d["gained"])) for d in json.loads(capsys.readouterr().out)["datasets"]}
+
+
+def addresses(one: Flow) -> dict[str, set[str]]:
+    """The rows of all datasets, as differences name them."""
+    found = {}
+    for name in names(one.settings.home):
+        rows = provenance(find_version(one.settings.home, name))
+        runs = ((row, (row.run_id, row.rejected_run_id or row.run_id)) for row in rows)
+        found[name] = {" > ".join(f"{r}/{t}" for r, t in zip(at, row.trace_ids, strict=False)) for row, at in runs}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("recompute", ("--trace", "a-3")),
+        ("recompute", ("--grader", "exact@1")),
+        ("excise", ("--trace", "a-0")),
+        ("excise", ("--run", "r2")),
+    ],
+)
+def test_what_is_told_is_what_happens_and_a_second_time_changes_nothing(
+    one: Flow, capsys: pytest.CaptureFixture[str], words: tuple[str, str], mode: str
+) -> None:
+    before, versions = addresses(one), {n: find_version(one.settings.home, n).version for n in names(one.settings.home)}
+    difference = told(one, capsys, *words, "--mode", mode)
+    if mode == "recompute":
+        one.run()
+    after = addresses(one)
+    assert difference == {n: (before[n] - after[n], after[n] - before[n]) for n in before}
+    assert any(lost for lost, _ in difference.values())
+    log = (one.lake.root / "withdrawn.jsonl").read_bytes()
+    assert not any(lost or gained for lost, gained in told(one, capsys, *words, "--mode", mode).values())
+    assert (one.lake.root / "withdrawn.jsonl").read_bytes() == log
+    one.run()
+    assert addresses(one) == after
+    back = told(one, capsys, *words, "--undo")
+    assert in_force(one.lake) == ()
+    one.run()
+    assert {n: find_version(one.settings.home, n).version for n in versions} == versions
+    assert back == {n: (after[n] - before[n], before[n] - after[n]) for n in before}
+
+
+def test_withdrawn_twice_is_withdrawn_once_and_one_undo_ends_it(one: Flow) -> None:
+    """Older logs hold lines twice."""
+    note(one.lake, Withdrawal("first", run="r1"))
+    note(one.lake, Withdrawal("second", run="r1"))
+    assert [entry.reason for entry in in_force(one.lake)] == ["first"]
+    assert withdraw(one, "--run", "r1", "--undo") == 0
+    assert in_force(one.lake) == ()
+    assert withdraw(one, "--run", "r1", "--undo") == 1
+
+
+def test_what_nobody_is_is_told(one: Flow, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (("--trace", "nobody"), ("--run", "r3"), ("--grader", "exact@2")):
+        assert withdraw(one, *words) == 0
+        assert "no rollout that was read is of" in capsys.readouterr().err
+    assert withdraw(one, "--grader", "exact") == 0
+    assert "no rollout that was read is of" not in capsys.readouterr().err
+
+
+def test_an_excision_takes_what_was_withdrawn_before_and_not_refreshed_yet(one: Flow) -> None:
+    assert withdraw(one, "--run", "r2") == 0
+    assert withdraw(one, "--trace", "a-0", "--mode", "excise") == 0
+    for name in names(one.settings.home):
+        assert not [t for t in traces(one, name) if "a-0" in t or t[0].startswith("b-")]
+    one.run()
+    assert traces(one, "sft_dataset") == {("a-1",)}  # the withdrawal of r2 asked for other statistics
+    assert fate(one, "sft_dataset", "b-0")["reason"] == "withdrawn"
+
+
+def test_an_excision_of_an_older_state_hides_no_news(flow: MakeFlow, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verdicts that came since the datasets were made count at the next refresh."""
+    one = flow({"r1": group("a", (1.0, 0.9, 0.2, 0.0), 1), "r2": group("c", (1.0, 0.4), 60)})
+    monkeypatch.setenv("FLYWHEEL_ROOTS", json.dumps([str(one.root)]))
+    one.run()
+    lines = one.root.parent / "verdicts.jsonl"
+    lines.write_text(json.dumps({"trace_id": "c-0", "verdict": "fail", "reward": 0.0, "grader": "ann"}) + "\n")
+    monkeypatch.setenv("FLYWHEEL_GRADING__VERDICTS", json.dumps([str(lines)]))
+    assert withdraw(one, "--trace", "a-0", "--mode", "excise") == 0
+    assert traces(one, "sft_dataset") == {("c-0",)}
+    again = Flow(one.root, one.settings.home, grading={"verdicts": [str(lines)]})
+    again.run()
+    assert ("c-0",) not in traces(again, "sft_dataset")
+
+
+def test_an_excision_keeps_the_order_and_the_repeats_of_a_mix(flow: MakeFlow, monkeypatch: pytest.MonkeyPatch) -> None:
+    mix = {"column": "grader", "target": {"exact": 0.5, "judge": 0.5}, "shortage": "upsample(3)"}
+    rows = [trace(f"e-{i}", f"e-{i}", 1.0, i) for i in range(6)]
+    rows += [trace(f"j-{i}", f"j-{i}", 1.0, 40 + i, grader="judge") for i in range(2)]
+    one = flow({"r1": rows}, mix=mix)
+    monkeypatch.setenv("FLYWHEEL_ROOTS", json.dumps([str(one.root)]))
+    monkeypatch.setenv("FLYWHEEL_MIX", json.dumps(mix))
+    one.run()
+    before = [p.trace_ids for p in provenance(find_version(one.settings.home, "balanced_mix"))]
+    assert len(before) > len(set(before))
+    assert withdraw(one, "--trace", "j-0", "--mode", "excise") == 0
+    version = find_version(one.settings.home, "balanced_mix")
+    after = [p.trace_ids for p in provenance(version)]
+    assert after == [t for t in before if t != ("j-0",)]
+    assert ("j-1",) in after
+    assert version.manifest["facts"]["excised"] == len(before) - len(after)
+    assert f"{len(before) - len(after)} rows were taken out" in (version.path / "README.md").read_text()
+    assert withdraw(one, "--trace", "e-0", "--mode", "excise") == 0
+    one.run()
+    assert find_version(one.settings.home, "balanced_mix").rows == len([t for t in after if t != ("e-0",)])
+
+
+def test_the_card_of_an_excision_counts_what_is_left(one: Flow) -> None:
+    assert withdraw(one, "--trace", "a-0", "--mode", "excise") == 0
+    assert withdraw(one, "--trace", "b-3", "--mode", "excise") == 0
+    pairs = find_version(one.settings.home, "dpo_dataset")
+    assert pairs.rows == 0
+    assert "pairs" not in pairs.manifest["facts"]
+    assert pairs.manifest["facts"]["excised"] == 2
+    sft = find_version(one.settings.home, "sft_dataset").manifest["facts"]
+    assert sft["kinds"] == {"sft": 1}

@@ -49,7 +49,7 @@ def purge(
         if addresses or versions:
             print(f"{len(addresses)} rollouts to erase" + (f", in {len(versions)} versions" if versions else ""))
             gone = [Withdrawal(reason, run=run_id, trace=trace_id) for run_id, trace_id in addresses]
-            tell(difference(lake, settings, inputs, (*in_force(lake), *gone), None))
+            tell(difference(lake, settings, inputs, (*in_force(lake), *gone)))
         if dry_run and (addresses or value is not None):
             return
         if (addresses or value is not None) and (settings.home / "dagster").is_dir():

@@ -30,7 +30,7 @@ def withdraw(
     from trace_flywheel.flow.home import bring_up_to_date, lake_of, shared
     from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.flow.watch import side_inputs_now
-    from trace_flywheel.flow.withdraw import difference, excised
+    from trace_flywheel.flow.withdraw import covers_some, difference, excise
     from trace_flywheel.lake.lock import writing
     from trace_flywheel.lake.sidecar import LakeError
     from trace_flywheel.lake.withdrawn import in_force, note
@@ -41,24 +41,37 @@ def withdraw(
     reason = redactor(policy_of(settings)).mask(reason)
     name, _, version = (grader or "").partition("@")
     entry = Withdrawal(reason, mode, name or None, version or None, run, trace)
-    bring_up_to_date(settings)
-    lake, inputs = lake_of(settings), side_inputs_now(settings)
-    before = in_force(lake)
-    if undo and entry.what not in {one.what for one in before}:
-        raise LakeError(f"{entry.what} is not withdrawn; {lake.root / 'withdrawn.jsonl'} says what is")
-    after = tuple(one for one in before if one.what != entry.what) if undo else (*before, entry)
-    found = list(difference(lake, settings, inputs, after, entry if mode == "excise" else None))
-    if as_json:
-        print(json.dumps({"what": entry.what, "dry_run": dry_run, "datasets": msgspec.to_builtins(found)}))
-    else:
-        tell(found)
+    lake = lake_of(settings)
+
+    def told() -> bool:
+        """Tell what would change; whether it is withdrawn already."""
+        before = in_force(lake)
+        known = entry.what in {one.what for one in before}
+        if undo and not known:
+            raise LakeError(f"{entry.what} is not withdrawn; {lake.root / 'withdrawn.jsonl'} says what is")
+        after = tuple(one for one in before if one.what != entry.what) if undo else (*before, entry)
+        inputs = side_inputs_now(settings)
+        found = list(difference(lake, settings, inputs, after, mode == "excise"))
+        if as_json:
+            print(json.dumps({"what": entry.what, "dry_run": dry_run, "datasets": msgspec.to_builtins(found)}))
+        else:
+            tell(found)
+        if not undo and not covers_some(lake, settings, inputs, entry):
+            print(f"no rollout that was read is of {entry.what}; it counts for what is read later", file=sys.stderr)
+        return known
+
     if dry_run:
+        bring_up_to_date(settings)
+        told()
         return
     with writing(settings.home), shared(settings):
-        note(lake, entry, undo)
-        remade = list(excised(lake, settings, inputs, entry)) if mode == "excise" else []
-    if mode == "excise":
-        for made in remade:
-            print(f"{made.name}: {made.rows} rows in {made.path}", file=sys.stderr)
-    else:
+        known = told()
+        if known and not undo:
+            print(f"{entry.what} is withdrawn already, for the reason given first", file=sys.stderr)
+        if mode == "excise":
+            for made in excise(lake, settings, side_inputs_now(settings), entry):
+                print(f"{made.name}: {made.rows} rows in {made.path}", file=sys.stderr)
+        elif undo or not known:
+            note(lake, entry, undo)
+    if mode == "recompute":
         print(f"noted; `{program()} refresh` makes the datasets {'with' if undo else 'without'} it", file=sys.stderr)

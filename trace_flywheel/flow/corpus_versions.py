@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from trace_flywheel.curation.standing import Part
+from trace_flywheel.curation.withdrawal import Covering
 from trace_flywheel.flow.corpus_rows import MAX_LINE_BYTES, Mark, Placed, read_again
 from trace_flywheel.flow.corpus_shapes import Conversation, conversation_of
 from trace_flywheel.lake import dataset
@@ -63,11 +64,12 @@ class Published:
 
 def without_withdrawn(part: Part, version: Version, withdrawals: Sequence[Withdrawal]) -> Part:
     """A version's rows, those of withdrawn rollouts set aside."""
+    covering = Covering(withdrawals)
     gone = {
         row.row_id
         for row in dataset.provenance(version)
         for run, trace in zip((row.run_id, row.rejected_run_id or row.run_id), row.trace_ids, strict=False)
-        if any(one.covers(run, trace, row.grader, row.grader_version) for one in withdrawals)
+        if covering.first(run, trace, row.grader, row.grader_version) is not None
     }
     if not gone:
         return part

@@ -91,9 +91,10 @@ class Tombs:
 
 
 def said(rollout: Rollout) -> str:
-    """Digest of what a rollout said; "" where that is nothing at all."""
+    """Digest of what a rollout said; "" where it answered nothing: a prompt alone is other people's too."""
     messages = rollout.messages
-    if not any(text_of(m.content) or m.reasoning or m.tool_calls for m in messages):
+    answers = (m for m in messages if m.role == "assistant")
+    if not any(text_of(m.content).strip() or (m.reasoning or "").strip() or m.tool_calls for m in answers):
         return ""
     return Conversation(messages).content
 

@@ -1,7 +1,7 @@
 """What the card of a dataset says about its rows as they were published: pairs and their deltas, labels and weights."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -13,6 +13,9 @@ HIGHEST_BALANCE = 4 / 3
 
 class RowFacts(msgspec.Struct):
     """Counts over rows that came through; `add` each."""
+
+    NAMES: ClassVar[frozenset[str]] = frozenset(("labels_published", "kto_weights", "pairs"))
+    """Of the facts that it gives."""
 
     good: int = 0
     bad: int = 0

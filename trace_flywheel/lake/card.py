@@ -41,6 +41,9 @@ def _head(manifest: Mapping[str, Any]) -> Iterator[str]:
         yield "It is empty: `load_dataset(FOLDER, streaming=True)` gives its columns and no row; without `streaming`"
         yield "the library refuses a split of no rows."
     yield f"Of {counts['in']} rollouts that entered, {counts['kept']} are kept."
+    if excised := manifest.get("facts", {}).get("excised"):
+        yield f"{excised} rows were taken out when this was published already: what says how rows were chosen"
+        yield "(thresholds, candidates, shares of a mix) is of the rows before."
     yield ""
     for warning in manifest.get("warnings", ()):
         yield from (f"> **Warning.** {warning}", "")

@@ -1,6 +1,7 @@
 """`lake/withdrawn.jsonl`: what was withdrawn and why, one line each, only ever added to.
 
-A line with `"undo": true` ends the latest withdrawal of the same thing. The history stays; `in_force` is what is left.
+A line with `"undo": true` ends the withdrawal of the same thing, however often it was withdrawn. The history stays;
+`in_force` is what is left, each thing once, as it was withdrawn first.
 """
 
 import msgspec
@@ -20,7 +21,7 @@ class _Line(Withdrawal, frozen=True, omit_defaults=True):
 def in_force(lake: Lake) -> tuple[Withdrawal, ...]:
     """Withdrawals that count now, in the order they were made. A damaged file raises `LakeError`."""
     path = lake.root / FILE
-    found: list[Withdrawal] = []
+    found: dict[str, Withdrawal] = {}
     for number, line in enumerate(path.read_bytes().split(b"\n") if path.is_file() else [], 1):
         if not line:
             continue
@@ -29,10 +30,10 @@ def in_force(lake: Lake) -> tuple[Withdrawal, ...]:
         except msgspec.DecodeError as error:
             raise LakeError(f"{path}:{number}: damaged ({error}); restore the file from a copy") from None
         if entry.undo:
-            found.pop(max(i for i, one in enumerate(found) if one.what == entry.what))
+            found.pop(entry.what, None)
         else:
-            found.append(Withdrawal(*(getattr(entry, name) for name in Withdrawal.__struct_fields__)))
-    return tuple(found)
+            found.setdefault(entry.what, Withdrawal(*(getattr(entry, name) for name in Withdrawal.__struct_fields__)))
+    return tuple(found.values())
 
 
 def note(lake: Lake, entry: Withdrawal, undo: bool = False) -> None:
