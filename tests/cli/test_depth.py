@@ -11,6 +11,7 @@ from tests.recordings import answer, call, record, rows_of, user
 from trace_flywheel.cli.main import main
 from trace_flywheel.curation import depth_embedding
 from trace_flywheel.curation.embedding import encoder
+from trace_flywheel.redaction.rules import expand
 
 PROMPTS = {
     "single": ["What is the capital of Peru?", "When did the Berlin wall fall?", "Who painted Guernica?"],
@@ -191,3 +192,61 @@ def test_unscorable_rows_are_one_line_and_exit_1(tmp_path: Path, capsys: pytest.
 def test_depth_alone_is_wrong_usage() -> None:
     assert main(["depth"]) == 2
     assert main(["depth", "guess"]) == 2
+
+
+TOKEN = expand("gh{|}p_{a36}", "depth")
+SECRET_ROWS = [
+    {"prompt": f"Is {TOKEN} or Go better?", "reasoning_depth": "comparison"},
+    {"prompt": "What is the capital of Peru?", "reasoning_depth": "single-hop"},
+]
+DEPTHS = (["score", "--min-confidence", "0"], ["filter", "--target-mix", "single=0.5,comparison=0.5"], ["label"])
+
+
+@pytest.mark.parametrize("argv", DEPTHS, ids=[argv[0] for argv in DEPTHS])
+def test_what_is_written_holds_no_secret_of_the_rows(argv: list[str], tmp_path: Path) -> None:
+    rows, out, raw = tmp_path / "rows.jsonl", tmp_path / "out.jsonl", tmp_path / "raw.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in SECRET_ROWS))
+    assert main(["depth", argv[0], str(rows), "--out", str(out), *argv[1:]]) == 0
+    prompts = {row["prompt"] for row in rows_of(out)}
+    assert prompts == {"Is [REDACTED:github_token:1] or Go better?", "What is the capital of Peru?"}
+    assert main(["depth", argv[0], str(rows), "--out", str(raw), *argv[1:], "--no-redact"]) == 0
+    assert {row["prompt"] for row in rows_of(raw)} == {row["prompt"] for row in SECRET_ROWS}
+
+
+def test_a_chosen_row_without_findings_is_written_as_it_stood(tmp_path: Path) -> None:
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    line = '{ "prompt":"Who painted Guernica?",  "reasoning_depth" : "single-hop" }\n'
+    rows.write_text(line)
+    assert main(["depth", "filter", str(rows), "--out", str(out), "--target-mix", "single=1"]) == 0
+    assert out.read_text() == line
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "hello", TOKEN: 1},
+        {"prompt": "hello", "card": 4111111111111111},
+        {"prompt": f"use {TOKEN}", "token_ids": [1, 2, 3]},
+    ],
+)
+def test_a_row_that_cannot_be_made_clean_fails_with_its_line(
+    row: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    rows.write_text('{"prompt": "hello"}\n' + json.dumps(row) + "\n")
+    assert main(["depth", "score", str(rows), "--out", str(out)]) == 1
+    told = capsys.readouterr().err
+    assert f"{rows}:2: a finding" in told
+    assert TOKEN not in told
+    assert not out.exists()
+
+
+def test_the_prompts_that_a_report_names_are_masked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels, held_out = tmp_path / "labels.jsonl", tmp_path / "held.jsonl"
+    labels.write_text(json.dumps({"prompt": f"Who owns {TOKEN}?", "label": "single"}) + "\n")
+    held_out.write_text(json.dumps({"prompt": f"Who owns {TOKEN} now?", "label": "single"}) + "\n")
+    argv = ["depth", "train", str(labels), "--held-out", str(held_out), "--out", str(tmp_path / "m"), "--min-f1", "0"]
+    assert main(argv) == 0
+    told = capsys.readouterr().out
+    assert "as: Who owns [REDACTED" in told
+    assert TOKEN not in told

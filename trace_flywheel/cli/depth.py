@@ -11,6 +11,7 @@ from trace_flywheel.cli.options import AsJson, finite, positive, program
 
 if TYPE_CHECKING:
     from trace_flywheel.records.shortage import Shortage
+    from trace_flywheel.redaction.redact import Redactor
 
 depth = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -26,6 +27,8 @@ Field = Annotated[
 TurnOf = Annotated[
     Literal["last", "first"], typer.Option("--turn", help="Of messages: the user turn before the target, or the first.")
 ]
+
+Redact = Annotated[bool, typer.Option("--redact/--no-redact", help="Replace secrets and personal data.")]
 
 
 @depth.command("train", help="Train the classifier on labelled prompts and judge it on others.")
@@ -106,6 +109,7 @@ def score(
     unscorable: Annotated[
         Literal["fail", "drop", "keep"], typer.Option("--unscorable", help="Rows without a prompt.")
     ] = "fail",
+    redact: Redact = True,
     as_json: AsJson = False,
 ) -> None:
     from trace_flywheel.flow.depth.rows import model_of
@@ -113,7 +117,7 @@ def score(
     from trace_flywheel.flow.depth.score import score as score_file
 
     how = How(field, turn, depth_from, min_confidence, unscorable)
-    report = score_file(rows, out, model_of(model), how)
+    report = score_file(rows, out, model_of(model), how, _redactor(redact))
     for number in report.unscorable:
         print(f"{rows}:{number}: cannot be scored", file=sys.stderr)
     if as_json:
@@ -156,6 +160,7 @@ def filter_(
     ] = "drop",
     column: Annotated[str, typer.Option("--column", help="What the shares are shares of.")] = "reasoning_depth",
     seed: Annotated[int, typer.Option("--seed", help="Which rows of a class stay.")] = 42,
+    redact: Redact = True,
     as_json: AsJson = False,
 ) -> None:
     from trace_flywheel.flow.depth.filter import DEPTH, MixOf, filter_rows
@@ -166,7 +171,7 @@ def filter_(
         raise typer.BadParameter("the original drops rows only", param_hint="--mode, --unit")
     target = _target(target_mix, column == DEPTH)
     asked = MixOf(target, policy, *_shortage(shortage, upsample), mode, uncertain, unit, column, seed)
-    report = filter_rows(rows, out, asked)
+    report = filter_rows(rows, out, asked, _redactor(redact))
     if as_json:
         print(json.dumps(report))
         return
@@ -186,6 +191,17 @@ def filter_(
         print(f"  uncertain: left out {report['uncertain_left_out']}")
     if report.get("limiting"):
         print(f"  limiting class: {report['limiting']}")
+
+
+def _redactor(wanted: bool) -> "Redactor | None":
+    """The redactor that the settings ask for, as `convert` has it."""
+    if not wanted:
+        return None
+    from trace_flywheel.flow.policy import policy_of
+    from trace_flywheel.redaction.redact import redactor
+    from trace_flywheel.settings import load_settings
+
+    return redactor(policy_of(load_settings()))
 
 
 def _shortage(text: str, times: int | None) -> "tuple[Shortage, int]":
@@ -230,9 +246,10 @@ def label(
     count: Annotated[int, typer.Option("--count", min=1, help="Prompts to write.")] = 50,
     field: Field = "messages",
     turn: TurnOf = "last",
+    redact: Redact = True,
 ) -> None:
     from trace_flywheel.flow.depth.rows import model_of
     from trace_flywheel.flow.depth.score import How, to_label
 
-    written = to_label(rows, out, model_of(model), How(field, turn), count)
+    written = to_label(rows, out, model_of(model), How(field, turn), count, _redactor(redact))
     print(f"wrote {written} prompts -> {out}; fill in label and give the file to `{program()} depth train`")

@@ -20,6 +20,7 @@ from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.depth.rows import UNCERTAIN, FileRow, id_of, owner_of, rows_of
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.shortage import Shortage
+from trace_flywheel.redaction.redact import Redactor
 
 DEPTH = "reasoning_depth"
 
@@ -39,13 +40,13 @@ class MixOf(msgspec.Struct, frozen=True):
     seed: int = 42
 
 
-def filter_rows(path: Path, out: Path, asked: MixOf) -> dict[str, Any]:
-    """Write the chosen rows; tell supply, shares, kept, discarded and the limiting class.
+def filter_rows(path: Path, out: Path, asked: MixOf, clean: Redactor | None = None) -> dict[str, Any]:
+    """Write the chosen rows, redacted by `clean`; tell supply, shares, kept, discarded and the limiting class.
 
     Raises `FlywheelError` with nothing written for a row without the column, for a class that is too scarce under
     `fail`, and where nothing would be left (the original writes an empty file).
     """
-    rows = list(rows_of(path))
+    rows = list(rows_of(path, clean))
     classes = [_class_of(path, row, asked) for row in rows]
     with replaced(out) as file:
         if asked.policy == "posttrainllm":

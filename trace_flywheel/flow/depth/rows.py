@@ -2,7 +2,7 @@
 
 The prompt of a row with `messages` is the last user turn before its target (its last assistant turn), or the first user
 turn; of any other row the text of a field. Reading keeps the line's own bytes, so that what is chosen is written as it
-stood.
+stood, but for secrets and personal data: those are replaced before anything else sees the row.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,6 +18,10 @@ from trace_flywheel.curation.tgfr import TgfrModel
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.message import Message, Role, ToolCall, text_of
+from trace_flywheel.redaction.budget import RuleTimeoutError
+from trace_flywheel.redaction.depth import DeepDataError
+from trace_flywheel.redaction.fields import TOKEN_KEYS
+from trace_flywheel.redaction.redact import NumberFindingError, Redactor, SecretLeftError
 from trace_flywheel.sources.jsonl import Fault, read_lines
 
 MAX_LINE_BYTES = 64_000_000
@@ -36,19 +40,47 @@ class Classifier(Protocol):
 class FileRow(msgspec.Struct, frozen=True):
     number: int
     data: bytes
-    """The line without its end."""
+    """The line without its end; written anew where something in it was replaced."""
     value: dict[str, Any]
 
 
-def rows_of(path: Path) -> Iterator[FileRow]:
-    """The rows of a file, streamed. Raises `FlywheelError` with file and line for what is no JSON object."""
+def rows_of(path: Path, clean: Redactor | None = None) -> Iterator[FileRow]:
+    """The rows of a file, streamed, redacted by `clean`. Raises `FlywheelError` with file and line for what is no JSON
+    object, and for a row in which a finding cannot be replaced."""
     for line in read_lines(path, path.parent, MAX_LINE_BYTES, lambda data: (data.strip(b"\r"), orjson.loads(data))):
         if isinstance(line, Fault):
             raise FlywheelError(f"{path}{f':{line.line}' if line.line else ''}: {line.reason}: {line.text}")
         data, value = line.value
         if not isinstance(value, dict):
             raise FlywheelError(f"{path}:{line.number}: a row is a JSON object")
+        if clean is not None:
+            try:
+                safe = _redacted(value, clean)
+            except FlywheelError as error:
+                raise FlywheelError(
+                    f"{path}:{line.number}: {error}; `flywheel redact` leaves such rows out. Nothing written"
+                ) from None
+            value, data = safe, data if safe is value else orjson.dumps(safe)
         yield FileRow(line.number, data, value)
+
+
+def _redacted(row: dict[str, Any], clean: Redactor) -> dict[str, Any]:
+    """The row without findings, the same object where there are none."""
+    try:
+        safe: dict[str, Any] = clean.redact_value(row)[0]
+    except (NumberFindingError, SecretLeftError, RuleTimeoutError) as left:
+        raise FlywheelError(f"a finding where nothing is replaced ({left.rule})") from None
+    except DeepDataError:
+        raise FlywheelError("nested too deep to be looked through") from None
+    if safe is not row and _has_tokens(row):
+        raise FlywheelError("a finding in a text whose token ids or log-probabilities stand beside it")
+    return safe
+
+
+def _has_tokens(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any((key in TOKEN_KEYS and item) or _has_tokens(item) for key, item in value.items())
+    return isinstance(value, list) and bool(value) and not isinstance(value[0], int) and any(map(_has_tokens, value))
 
 
 def prompt_of(row: dict[str, Any], field: str, turn: Turn) -> str:

@@ -28,6 +28,7 @@ from trace_flywheel.flow.depth.rows import (
 )
 from trace_flywheel.records.canonical import folded
 from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.redaction.redact import Redactor
 
 BATCH = 2_000
 NAMED = 10
@@ -74,14 +75,14 @@ class Depth(msgspec.Struct, frozen=True):
     """What the work shows, where it was looked at."""
 
 
-def score(path: Path, out: Path, model: Classifier, how: How) -> Scored:
+def score(path: Path, out: Path, model: Classifier, how: How, clean: Redactor | None = None) -> Scored:
     """Write the rows of `path` with their labels to `out`. Raises `FlywheelError` with nothing written for a line that
     is no row, and under `unscorable = fail` for rows without a prompt or evidence."""
     report = Scored()
     counts: Counter[str] = Counter()
     apart: Counter[str] = Counter()
     with replaced(out) as file:
-        for row, depth in scored_rows(path, model, how):
+        for row, depth in scored_rows(path, model, how, clean):
             report.rows += 1
             if depth.trajectory and depth.classifier and depth.trajectory != depth.classifier:
                 apart[f"{SPELLING[depth.classifier]}/{SPELLING[depth.trajectory]}"] += 1
@@ -109,9 +110,11 @@ def _check(path: Path, report: Scored, how: How) -> None:
         )
 
 
-def scored_rows(path: Path, model: Classifier, how: How) -> Iterator[tuple[FileRow, Depth]]:
-    """Each row with its depth, in order."""
-    rows = rows_of(path)
+def scored_rows(
+    path: Path, model: Classifier, how: How, clean: Redactor | None = None
+) -> Iterator[tuple[FileRow, Depth]]:
+    """Each row with its depth, in order, redacted by `clean` before it is scored."""
+    rows = rows_of(path, clean)
     while batch := list(islice(rows, BATCH)):
         yield from zip(batch, depths(batch, model, how), strict=True)
 
@@ -158,11 +161,11 @@ def _labelled(row: dict[str, Any], depth: Depth, min_confidence: float) -> dict[
     return labelled | {"reasoning_depth_guess": label} if unsure else labelled
 
 
-def to_label(path: Path, out: Path, model: Classifier, how: How, count: int) -> int:
+def to_label(path: Path, out: Path, model: Classifier, how: How, count: int, clean: Redactor | None = None) -> int:
     """Write the `count` least certain prompts of a file for labelling, each once: `{prompt, label: null, guess,
     confidence}`, least certain first. Returns how many there were."""
     found: dict[str, tuple[float, str, str]] = {}
-    for row, depth in scored_rows(path, model, how):
+    for row, depth in scored_rows(path, model, how, clean):
         if depth.classifier is None or depth.confidence is None:
             continue
         prompt = prompt_of(row.value, how.field, how.turn)

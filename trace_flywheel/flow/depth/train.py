@@ -31,6 +31,7 @@ from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.depth.rows import Classifier, rows_of
 from trace_flywheel.records.canonical import folded
 from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Depth
 
 NAMED, NAMED_CHARS = 5, 60
@@ -153,7 +154,8 @@ def near_training(held_out: Sequence[Labelled], rows: Sequence[Labelled]) -> dic
     """How many held-out prompts are near one that was trained on, and how the first of them begin: by them a model
     looks better than it is."""
     near = near_any([folded(row.prompt) for row in held_out], [folded(row.prompt) for row in rows])
-    return {"near_training": len(near), "near_prompts": [held_out[i].prompt[:NAMED_CHARS] for i in near[:NAMED]]}
+    mask = redactor("standard").mask
+    return {"near_training": len(near), "near_prompts": [mask(held_out[i].prompt)[:NAMED_CHARS] for i in near[:NAMED]]}
 
 
 def judge(model: Classifier, rows: Sequence[Labelled]) -> DepthReport:
