@@ -8,6 +8,8 @@ import base64
 import contextlib
 import json
 import random
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -158,10 +160,32 @@ def commands(root: Path, out: Path, few: bool) -> Iterator[list[str]]:
         yield ["validate", str(file)]
         yield ["validate", str(file), "--json"]
         yield ["depth", "train", str(file), "--out", str(out / "classifier"), "--json"]
-        # These write the given rows as they are, with a label: what they print is held here, not their file.
-        yield ["depth", "score", str(file), "--out", str(root.parent / "scored.jsonl"), "--json"]
-        yield ["depth", "label", str(file), "--out", str(root.parent / "unsure.jsonl")]
+        yield ["depth", "score", str(file), "--out", str(out / "scored.jsonl"), "--unscorable", "keep", "--json"]
+        yield ["depth", "label", str(file), "--out", str(out / "unsure.jsonl")]
+        yield ["depth", "filter", str(file), "--out", str(out / "mix.jsonl"), "--column", "id", "--target-mix", "a=1"]
         yield ["redact", str(file), "--out", str(out / "redacted"), "--report", str(out / "report.json"), "--json"]
+
+
+class Temporary:
+    """A folder for temporary files that looks into each of them as it is removed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.leaks, self.on = folder, list[str](), True
+        folder.mkdir()
+        sys.addaudithook(self._look)
+
+    def _look(self, event: str, args: tuple[Any, ...]) -> None:
+        if not self.on or event not in ("os.remove", "os.rename", "shutil.rmtree"):
+            return
+        path = Path(str(args[0]))
+        if not path.is_absolute() or not path.is_relative_to(self.folder):
+            return
+        self.on = False  # looking opens files, which are events too
+        if path.is_dir():
+            self.leaks += leaks(path)
+        elif path.is_file() and any(form.encode() in path.read_bytes() for form in FORMS):
+            self.leaks.append(str(path))
+        self.on = True
 
 
 def _around(text: str) -> str:
@@ -181,6 +205,9 @@ def test_no_command_lets_a_secret_out(
     out.mkdir()
     monkeypatch.chdir(out)
     monkeypatch.setenv("FLYWHEEL_HOME", str(home))
+    temporary = Temporary(tmp_path / "tmp")
+    monkeypatch.setenv("TMPDIR", str(temporary.folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary.folder))
     damaged_sample(root, seed)
     for name in ("GRADING__VERDICTS", "CORRECTIONS", "JUDGE_SCORES", "GOLDENS__PATHS"):
         path = tmp_path / "in" / f"{name.lower()}.jsonl"
@@ -196,5 +223,15 @@ def test_no_command_lets_a_secret_out(
             told.append((command[:2], code, _around(said.out + said.err + caplog.text)))
         caplog.clear()
     assert {name for name, _ in done} >= {"sources", "refresh", "convert", "stream", "validate", "traces-to-data"}
+    temporary.on = False
     assert told == []
-    assert [*leaks(home), *leaks(out)] == []
+    assert [*leaks(home), *leaks(out), *leaks(temporary.folder), *temporary.leaks] == []
+
+
+def test_a_temporary_file_with_a_secret_is_seen(tmp_path: Path) -> None:
+    temporary = Temporary(tmp_path / "tmp")
+    for name in ("a", "b"):
+        (temporary.folder / name).write_text(f"x {CANARY}" if name == "a" else "x")
+        (temporary.folder / name).unlink()
+    temporary.on = False
+    assert temporary.leaks == [str(temporary.folder / "a")]
