@@ -18,6 +18,11 @@ SHAPES = {
     "continued lines": lambda n: "abcd\\\nefgh" * (n // 2),
     "digits": lambda n: "1234567890" * n,
     "open brackets": lambda n: '{"a":' * n,
+    "named base64 without end": lambda n: "api_secret: |\n" + f"  {'Ab3/' * 16}\n" * (n // 12),
+    "names before base64": lambda n: f"api_secret: {'Ab3/' * 16}\n" * (n // 12),
+    "encoded keys": lambda n: f"LS0tLS1CRUdJTi{'Ab3/' * 10}\n" * (n // 12),
+    "encoded tokens": lambda n: "Z2hwX3p" * n,
+    "pairs": lambda n: '{"name": "password", "value": "x' * (n // 3),
     "backslashes": lambda n: "\\" * n * 5,
 }
 

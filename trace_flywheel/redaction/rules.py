@@ -61,8 +61,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     unless: str = ""
     """RE2 that must not match in the `CONTEXT` bytes before the name, or before the value of a rule without names."""
     database: Literal["literal", "digits", "dashes", "groups", "network"] = "literal"
-    """Detectors that start with a class live in databases of their own: together they would slow each other down. So do
-    those led by a few letters that many words begin with, such as `pat`: a class that is rare costs a third."""
+    """Detectors that start with a class live in databases of their own: together they would slow each other down."""
     lead: int = 96
     """Bytes before a detector's match end in which the confirm pattern may start."""
     reach: int = 400

@@ -88,3 +88,9 @@ def test_models_by_their_path(tmp_path: Path) -> None:
     (tmp_path / "depth.json").write_text(json.dumps({"features": "other"}))
     with pytest.raises(FlywheelError, match="train it again"):
         model_of(tmp_path)
+
+
+def test_parts_that_are_no_objects_say_nothing() -> None:
+    row = {"messages": [{"role": "user", "content": ["x", 1, {"type": "text", "text": "Who?"}]}, {"role": "assistant"}]}
+    assert prompt_of(row, "messages", "last") == "Who?"
+    assert [message.content for message in conversation_of(row)] == ["Who?", ""]

@@ -142,6 +142,8 @@ def _role(message: dict[str, Any]) -> Role:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, list):
+        value = [part for part in value if isinstance(part, dict)]
     text = text_of(value) if isinstance(value, str | list) else ""
     return text if text.strip() else ""
 
