@@ -21,7 +21,8 @@ from trace_flywheel.curation.depth import (
     train,
     training_set_hash,
 )
-from trace_flywheel.curation.depth_asked import HEAD, asked
+from trace_flywheel.curation.depth_asked import HEAD, asked, story
+from trace_flywheel.curation.depth_cues import NAMES
 from trace_flywheel.curation.depth_features import COLUMNS, FEATURES_VERSION, features
 from trace_flywheel.records.message import Message
 
@@ -31,6 +32,7 @@ CHALLENGES = {
     "depth_challenge_styles": 0.9,
     "depth_challenge_fresh": 0.86,
     "depth_challenge_natural": 0.85,
+    "depth_challenge_blind": 0.65,
 }
 """Least accuracy on each set that is never trained on."""
 
@@ -216,6 +218,19 @@ def test_of_a_long_story_its_questions_are_read_else_its_end() -> None:
     assert asked(f"{story}I wonder where he is now.") == "I wonder where he is now."
     assert asked(f"{story}And then it rained.") == "And then it rained."
     assert len(asked("word " * 100)) == 260
+
+
+def test_rivals_that_a_story_names_before_the_question_are_seen() -> None:
+    told = "My wife wants a Magnolia or a Dogwood, the garden is small and shady, and it is windy from October to May. "
+    asks = "The man in the shop has both and he will keep them for us till Friday. What do you say?"
+    assert asked(told + asks) == "What do you say?"
+    assert story(told + asks, "What do you say?") == told + asks
+    assert story("What do you say?", "What do you say?") == ""
+    assert story("What is it? " * 40, "What is it? " * 40) == "", "most of it asks"
+    of_part, of_whole = (features([told + asks]).toarray()[0, n * len(NAMES) + NAMES.index("rivals")] for n in (0, 1))
+    assert of_part == 0
+    assert of_whole == pytest.approx(np.log(2))
+    assert features(["A or B?"])[:, len(NAMES) : 2 * len(NAMES)].nnz == 0
 
 
 def test_task_of_a_rollout_is_its_first_user_turn() -> None:

@@ -4,9 +4,11 @@ import re
 
 HEAD = 1024
 """Characters that are read: what is asked stands at a prompt's start or, of a long one, at its end."""
-LONG, TAIL = 220, 260
+LONG, TAIL = 180, 260
 """Characters from which one paragraph is a story with a question in it, and how much of its end is read then; chosen by
 cross-validation."""
+STORY = 0.7
+"""Share of a long prompt that asks below which the rest is a story that may name rivals and numbers."""
 ODD = 0.15
 """Share of digits and signs from which a line is no sentence but a program's output, a table or code."""
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -58,7 +60,11 @@ def asked(prompt: str) -> str:
 
     At most a kilobyte; of a longer rest the first and the last half, where instructions stand.
     """
-    text = plain(prompt)
+    return asked_in(plain(prompt))
+
+
+def asked_in(text: str) -> str:
+    """`asked` of a prompt that is `plain` already."""
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) > 1:
         questions = [line for line in lines if _QUESTION.match(line)] or [line for line in lines if "?" in line]
@@ -110,6 +116,11 @@ def _asking(text: str) -> str:
     parts = _SENTENCE.split(text)
     asking = [part for part in parts if "?" in part or _ORDER.match(part)]
     return (" ".join(asking) if asking else parts[-1])[-TAIL:]
+
+
+def story(text: str, part: str) -> str:
+    """The end of a long plain prompt; empty where it is short or `part`, what asks, is most of it."""
+    return text[-HEAD:] if len(text) > LONG and len(part) < STORY * len(text) else ""
 
 
 def _ends(text: str, size: int) -> str:

@@ -1,4 +1,7 @@
-"""A prompt as a sparse row: cues, hashed word 1-2-grams, hashed character 2-4-grams of its first kilobyte.
+"""A prompt as a sparse row: cues, hashed word 1-2-grams, hashed character 2-4-grams of the part of it that asks.
+
+Where a long prompt is mostly a story around that part, the cues of the whole stand in columns of their own: rivals and
+numbers are often named before the question.
 
 Hashes are fixed arithmetic, so a feature has the same column on every machine and there is no vocabulary to store.
 Each n-gram block has the same length, so that long prompts do not outweigh short ones.
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trace_flywheel.curation.depth_asked import asked
+from trace_flywheel.curation.depth_asked import asked_in, plain, story
 from trace_flywheel.curation.depth_cues import NAMES, cues
 from trace_flywheel.curation.depth_kernel import CHAR_BITS, WORD_BITS, blocks
 from trace_flywheel.curation.token_kernel import utf8
@@ -18,9 +21,10 @@ from trace_flywheel.curation.token_kernel import utf8
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-FEATURES_VERSION = 3
+FEATURES_VERSION = 4
 """Goes up when a prompt gets other columns or values: weights of another version mean nothing then."""
-COLUMNS = len(NAMES) + (1 << WORD_BITS) + (1 << CHAR_BITS)
+COLUMNS = 2 * len(NAMES) + (1 << WORD_BITS) + (1 << CHAR_BITS)
+_SHORT = [0.0] * len(NAMES)
 _PUNCTUATION = re.compile(r"[^\w\x00-\x7f]+")
 
 
@@ -41,10 +45,13 @@ def features(prompts: Sequence[str]) -> "csr_matrix":
     """(n, COLUMNS) float32: what the classifier sees of each prompt."""
     from scipy.sparse import csr_matrix, hstack
 
-    texts = [asked(prompt) for prompt in prompts]
+    whole = [plain(prompt) for prompt in prompts]
+    texts = [asked_in(text) for text in whole]
     counts = [cues(text, prompt) for text, prompt in zip(texts, prompts, strict=True)]
-    shape = np.log1p(np.array(counts, dtype=np.float32).reshape(len(texts), len(NAMES)))
+    stories = [story(text, part) for text, part in zip(whole, texts, strict=True)]
+    told = [cues(text, prompt) if text else _SHORT for text, prompt in zip(stories, prompts, strict=True)]
+    shape = np.log1p(np.array([counts, told], dtype=np.float32).reshape(2, len(texts), len(NAMES)))
     spaced = [f" {' '.join(text.lower().split())} " for text in texts]
     ends, columns, values = blocks([utf8(text, _PUNCTUATION) for text in texts], spaced, _WORDS)
-    grams = csr_matrix((values, columns, ends), shape=(len(texts), COLUMNS - len(NAMES)))
-    return hstack([csr_matrix(shape), grams], format="csr")
+    grams = csr_matrix((values, columns, ends), shape=(len(texts), COLUMNS - 2 * len(NAMES)))
+    return hstack([csr_matrix(shape[0]), csr_matrix(shape[1]), grams], format="csr")
