@@ -11,8 +11,12 @@ import pytest
 from tests.flow.conftest import Flow, group, sentence, trace, write_runs
 from trace_flywheel.cli.main import main
 from trace_flywheel.curation.holdout import fingerprint
+from trace_flywheel.flow.inputs import SideInputs, side_inputs
 from trace_flywheel.lake.dataset import fates as fates_of
 from trace_flywheel.lake.dataset import find_version
+from trace_flywheel.lake.goldens import KnownFile
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.sources.discover import discover
 
 MakeFlow = Callable[..., Flow]
 
@@ -157,3 +161,29 @@ def test_few_tasks_with_one_preamble_are_held_out_rather_than_leaked(flow: MakeF
     row["messages"][0]["content"] = f"{preamble} {sentence(92, 20)}"
     made = flow({"r": [row]}, [{"task_id": "g", "prompt": f"{preamble} {sentence(91, 20)}"}]).run()
     assert made["sft_dataset"].ledger.dropped["golden"] == {"golden_near_duplicate": 1}
+
+
+def test_a_golden_file_that_broke_and_then_went_still_holds_out(flow: MakeFlow) -> None:
+    one = flow({"r": [*group("a", (1.0, 0.0), 1), *group("b", (1.0,), 20)]}, [{"task_id": "b"}, {"task_id": "c"}])
+    known: dict[str, KnownFile] = {}
+
+    def now() -> tuple[list[str], SideInputs]:
+        runs = discover(one.settings.roots).runs
+        found = side_inputs(runs, one.settings, known)
+        known.clear()
+        known.update(found.known)
+        return sorted(golden.task_id for golden in found.goldens), found
+
+    file = one.root / "eval" / "goldens.jsonl"
+    assert now()[0] == ["b", "c"]
+    file.write_text('{"task_id": "b"}\n{broken\n')
+    held, found = now()
+    assert held == ["b", "c"]
+    with pytest.raises(FlywheelError):
+        found.require_goldens()
+    file.unlink()
+    held, found = now()
+    assert held == ["b", "c"]
+    found.require_goldens()
+    file.write_text('{"task_id": "b"}\n')
+    assert now()[0] == ["b"]  # what is taken out of a file that can be read is let go

@@ -177,3 +177,16 @@ def test_why_tells_the_earlier_grade_in_words(
         told = capsys.readouterr().out
         assert f"superseded: {said}; v.jsonl:{1 + (name == 'n')} stands in its place" in told
     assert "dropped: selection/not_passing" not in told
+
+
+def test_a_warning_of_an_unusable_line_goes_with_the_line(flow: MakeFlow, tmp_path: Path) -> None:
+    """Verdicts that say the same are the same input, but a version also tells of the lines that say nothing."""
+    verdicts = tmp_path / "verdicts.jsonl"
+    verdicts.write_text("")
+    one = flow({"r1": group("a", (1.0, 0.0), 1)}, grading={"verdicts": [str(verdicts)]})
+    clean = one.run()["sft_dataset"]
+    verdicts.write_text("{broken\n")
+    warned = one.run()["sft_dataset"]
+    assert manifest(warned)["warnings"] == ["1 lines of input files could not be used; the first is verdicts.jsonl:1."]
+    verdicts.write_text("")
+    assert one.run()["sft_dataset"].version == clean.version

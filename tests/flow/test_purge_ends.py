@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.flow.conftest import Flow, group, sentence, trace
+from tests.flow.conftest import Flow, group, sentence, trace, write_runs
 from tests.flow.test_purge import left, purge
+from trace_flywheel.cli.main import main
 from trace_flywheel.flow import purge as purging
 from trace_flywheel.lake import dataset
+from trace_flywheel.lake.dataset import find_version, provenance
 
 MakeFlow = Callable[..., Flow]
 
@@ -122,3 +124,27 @@ def test_an_erasure_waits_for_who_writes_to_the_home(one: Flow) -> None:
     waiting.join(120)
     assert codes == [0]
     assert left(one, sentence(2)) == []
+
+
+def test_an_erasure_before_the_refresh_that_news_ask_for_shows_and_loses_nothing_else(one: Flow, capsys: Any) -> None:
+    """New goldens make every index out of date; the runs are published all the same."""
+    write_runs(one.root, {}, [{"task_id": "b"}])
+    there = {p.trace_ids[0] for p in provenance(find_version(one.settings.home, "rl_dataset")) if p.task_id == "a"}
+    capsys.readouterr()
+    assert main(["purge", "--trace", "a-1", "--reason", "x", "--home", str(one.settings.home)]) == 0
+    now = {p.trace_ids[0] for p in provenance(find_version(one.settings.home, "rl_dataset"))}
+    assert now == there - {"a-1"}
+    assert one.pending().todo != ()
+    made = one.run()["rl_dataset"]
+    assert {p.trace_ids[0] for p in provenance(find_version(one.settings.home, "rl_dataset"))} == now
+    assert made.ledger.dropped["read"] == {"purged": 1}
+
+
+def test_a_golden_that_cannot_be_read_stops_an_erasure_before_anything_is_gone(one: Flow, capsys: Any) -> None:
+    before = {p: p.read_bytes() for p in one.settings.home.rglob("*") if p.is_file() and p.name != "goldens.json"}
+    write_runs(one.root, {}, [])
+    (one.root / "eval" / "goldens.jsonl").write_text("{broken\n")
+    assert main(["purge", "--trace", "a-1", "--reason", "x", "--home", str(one.settings.home)]) == 1
+    assert "goldens.jsonl:1" in capsys.readouterr().err
+    assert before == {p: p.read_bytes() for p in before}
+    assert not (one.lake.root / "purging").exists()

@@ -11,7 +11,7 @@ from trace_flywheel.flow import funnel
 from trace_flywheel.flow.corpora import Corpora, corpora_digest, corpora_for, open_corpora
 from trace_flywheel.flow.corpus_segments import Comparison
 from trace_flywheel.flow.depth.train import labelled_of
-from trace_flywheel.flow.frame import Index, agreeing, digest_of, graded, load_index
+from trace_flywheel.flow.frame import Index, agreeing, digest_of, graded, load_index, unusable
 from trace_flywheel.flow.funnel import Attempts
 from trace_flywheel.flow.goldens import holdout_over
 from trace_flywheel.flow.inputs import SideInputs
@@ -96,6 +96,8 @@ class Curation:
         inputs = [self.inputs.goldens_digest, self.inputs.grades_digest, self.corpora_digest]
         inputs += [[w.what, w.reason] for w in self.withdrawals]
         inputs += [["gone", *self.gone]] if self.gone else []
+        if told := unusable(self.inputs):  # a version that was warned of is another once the file is mended
+            inputs.append(["told", *told])
         return content_id([CODE, digest_of(self.runs), rules, inputs])
 
 

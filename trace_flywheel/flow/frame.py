@@ -7,6 +7,7 @@ too, and their groups must know.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,8 +114,13 @@ def graded(index: Index, inputs: SideInputs) -> Index:
     if lost:
         joined["corrections"] = {"lines": len(inputs.corrections), "unmatched": len(lost)}
         warnings.append(f"{len(lost)} corrections fit no rollout; the first is of trace {lost[0]!r}.")
-    if inputs.problems:
-        bad = inputs.problems[0]
-        where = f"{bad.path}:{bad.evidence.get('line', 1)}"
-        warnings.append(f"{len(inputs.problems)} lines of input files could not be used; the first is {where}.")
+    warnings += unusable(inputs)
     return replace(index, frame=scores.frame, joined=joined, warnings=tuple(warnings))
+
+
+def unusable(inputs: SideInputs) -> list[str]:
+    """A warning of the lines that say nothing, without the folder that their file stands in: versions repeat it."""
+    if not inputs.problems:
+        return []
+    where = f"{Path(inputs.problems[0].path or '').name}:{inputs.problems[0].evidence.get('line', 1)}"
+    return [f"{len(inputs.problems)} lines of input files could not be used; the first is {where}."]

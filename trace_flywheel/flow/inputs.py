@@ -108,7 +108,11 @@ def side_inputs(runs: Sequence[Run], settings: Settings, before: Mapping[str, Kn
         goldens = _good(Golden, read_goldens(path), faults)
         unread += [f"{path}{_place(fault)}" for fault in faults[first:]]
         if path.is_file():
-            known[str(path)] = KnownFile(fingerprint(path), tuple(redacted_golden(golden, rules) for golden in goldens))
+            held_out = [redacted_golden(golden, rules) for golden in goldens]
+            if len(faults) > first and before is not None and str(path) in before:
+                # What cannot be read takes nothing back: the file may be gone before it is mended.
+                held_out += [golden for golden in before[str(path)].goldens if golden not in held_out]
+            known[str(path)] = KnownFile(fingerprint(path), tuple(held_out))
     corrections = _good(CorrectionEntry, (e for p in settings.corrections for e in read_corrections(p)), faults)
     spellings = settings.grading.verdict_map
     verdicts = _good(VerdictEntry, (e for p in settings.grading.verdicts for e in read_verdicts(p, spellings)), faults)

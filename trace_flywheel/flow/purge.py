@@ -24,7 +24,7 @@ from trace_flywheel.flow.expected import STEPS
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.names import every, name_of
-from trace_flywheel.flow.rewrite import Gone, is_fresh, is_of, rewrite
+from trace_flywheel.flow.rewrite import Gone, follows, is_fresh, is_of, rewrite
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.files import is_temporary, replace_text, sweep
@@ -66,6 +66,7 @@ def purge(
     `value`: what all of these held, and what nothing that is read later may hold. Raises `FlywheelError` where there is
     nothing to erase.
     """
+    inputs.require_goldens()  # before anything is gone: it could not be published again
     quoting = drops_with(lake, value) if value is not None else ()
     if not addresses and not versions and not quoting and value is None:
         raise FlywheelError(
@@ -95,7 +96,8 @@ def purge(
     for run_id, traces in sorted(by_run.items()):
         for sidecar in standing[run_id]:
             gone = Gone(frozenset(traces), tuple(text.encode() for text in spelt), reason)
-            rewrite(lake, settings, inputs, sidecar, gone, (sidecar.asset, run_id) in fresh)
+            is_next = follows(sidecar, standing[run_id])
+            rewrite(lake, settings, inputs, sidecar, gone, (sidecar.asset, run_id) in fresh, is_next)
     curation = Curation(lake, settings, inputs)
     made = [tables.grouped_advantages(curation)] + [
         datasets.make(curation, kind, recipe) for kind, recipe in every(settings) if name_of(kind, recipe) in there

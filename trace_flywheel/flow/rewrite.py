@@ -1,6 +1,6 @@
 """A run's partitions without what is erased: written anew part by part, so that part k still follows from part k."""
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 import msgspec
 import pyarrow as pa
@@ -38,10 +38,13 @@ class Gone(msgspec.Struct, frozen=True):
         return purged(run_id, address_of(run_id, trace_id), "address", self.reason)
 
 
-def rewrite(lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar, gone: Gone, fresh: bool) -> None:
+def rewrite(
+    lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar, gone: Gone, fresh: bool, follows: bool
+) -> None:
     """One partition of a run without what is gone; each row that it loses is a nameless drop.
 
-    A partition that was up to date stays so; one that was not is made again by the next refresh, as before.
+    A partition that was up to date stays so; one that was not is made again by the next refresh, as before. One that
+    follows from the step before as that stood follows from it still, so that its run is no run without an index.
     """
     step, run_id = sidecar.asset, sidecar.run_id
     parts: list[Part] = []
@@ -62,7 +65,7 @@ def rewrite(lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar
         if step == GRADED and (lake.generation_folder(sidecar) / contents.FILE).is_file():
             known = contents.contents_of(lake, sidecar)
             contents.write_contents(folder, [pair for pair in known if pair[0] not in gone.traces])
-        before = lake.sidecar(BEFORE[step], run_id) if step in BEFORE and fresh else None
+        before = lake.sidecar(BEFORE[step], run_id) if step in BEFORE and (fresh or follows) else None
         lake.commit(
             folder,
             step,
@@ -85,6 +88,11 @@ def _closed_up(index: pa.Table) -> pa.Table:
 
 def is_fresh(lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar) -> bool:
     return sidecar.inputs_digest == _wanted(lake, settings, inputs, sidecar)
+
+
+def follows(sidecar: Sidecar, standing: Sequence[Sidecar]) -> bool:
+    """Whether a partition was made from the step before as it stands."""
+    return any(s.asset == BEFORE.get(sidecar.asset) and s.content_digest == sidecar.facts["of"] for s in standing)
 
 
 def _wanted(lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar) -> str:
