@@ -1,8 +1,9 @@
 """A published dataset version held against what it promises, from its bytes alone.
 
 Publication keeps these promises itself and drops what would break them; the audit reads the finished files once more,
-so that a person (or Dagster's blocking checks) need not take its word. Every promise gives a list of faults, empty
-where it holds. Faults name rows and places, never a secret's value.
+so that a person (or Dagster's blocking checks) need not take its word. What another process wrote is scanned whole; of
+its own files the lines that are not, byte for byte, what the same rules found clean (`cleared`). Every promise gives a
+list of faults, empty where it holds. Faults name rows and places, never a secret's value.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ import msgspec
 import orjson
 
 from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.flow.cleared import cleared_by
 from trace_flywheel.lake.dataset import CANONICAL, Version, fates, provenance
 from trace_flywheel.lake.ledger import ledger_of
 from trace_flywheel.records.golden import Golden
@@ -45,12 +47,13 @@ def audit(version: Version, holdout: Holdout, redactor: Redactor) -> dict[str, l
     twice = [row_id for row_id, n in Counter(row.row_id for row in rows).items() if n > most]
     faults["row_ids_unique"] += [f"row {row_id}" for row_id in sorted(twice)]
     order: list[str] = []
+    cleared = cleared_by(redactor)
     for file in version.manifest["files"]:
         canonical = file["path"].startswith("data-")
         seen = _Seen()
         for number, line in enumerate(seen.lines(version.path / file["path"]), 1):
             place = f"{file['path']}:{number}"
-            if found := redactor.scan_line(line):
+            if found := cleared.findings(line):
                 faults["no_secret_left"].append(f"{place}: {', '.join(sorted(found))}")
             if canonical:
                 order.append(_row_id(line).row_id)

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import orjson
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.masking import has_placeholder
 from trace_flywheel.curation.splits import split_of
+from trace_flywheel.flow.cleared import Objects, cleared_by
 from trace_flywheel.flow.dataset_rows import Row
 from trace_flywheel.flow.row_facts import RowFacts
 from trace_flywheel.lake.dataset import CANONICAL
@@ -42,7 +42,7 @@ class Finisher:
     """The last gate. `lines` gives a row in every layout, or the drop of stage `publish` that keeps it out."""
 
     def __init__(self, layouts: Sequence[Layout], redactor: Redactor, holdout: Holdout) -> None:
-        self._layouts, self._redactor, self._holdout = layouts, redactor, holdout
+        self._layouts, self._cleared, self._holdout = layouts, cleared_by(redactor), holdout
         self.left_out: dict[str, list[str]] = {}
         """By layout the rows that would be larger than `MAX_LAYOUT_BYTES` in it; the canonical data hold them."""
         self.columns: dict[str, set[str]] = {one.NAME: set() for one in layouts}
@@ -53,8 +53,10 @@ class Finisher:
         for one in self._layouts:
             lines: list[bytes] = []
             size = 0
+            clean: Objects = {}
             for w in written(one, row):
-                line = orjson.dumps(w)
+                # Most layouts give one line, which repeats nothing.
+                line, found = self._cleared.line(w, clean if lines else None)
                 size += len(line)
                 if size > MAX_LAYOUT_BYTES and one.NAME != CANONICAL:
                     self.left_out.setdefault(one.NAME, []).append(row.row_id)
@@ -62,7 +64,7 @@ class Finisher:
                     break
                 if faults := list(one.validate(w)):
                     return _refused(row, "layout_refused", {"layout": one.NAME, "faults": faults[:MAX_FAULTS]})
-                if found := self._redactor.scan_line(line):
+                if found:
                     return _refused(row, "finding_after_layout", {"layout": one.NAME, "rules": found})
                 lines.append(line)
                 self.columns[one.NAME].update(w)

@@ -136,6 +136,12 @@ class Redactor:
             counts.update(rule for rule, secret in found_by_kingfisher(text) if secret not in self._allowed)
         return dict(sorted(counts.items()))
 
+    @property
+    def judges_texts_apart(self) -> bool:
+        """Whether the findings in a value are those of its texts and keys, each by itself: a second gate sees texts
+        side by side."""
+        return self._second_gate == "none"
+
     def scan_line(self, line: bytes) -> dict[str, int]:
         """`scan` of a row that stands as a line of JSON, an object as orjson writes it: parsed only where a detector
         sees something."""

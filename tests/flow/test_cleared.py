@@ -1,0 +1,114 @@
+"""What was clean once is not scanned again, and every row is judged as if it were scanned whole."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trace_flywheel.flow.cleared import Cleared, Objects
+from trace_flywheel.redaction.policy import Policy, policy_named
+from trace_flywheel.redaction.redact import Redactor, redactor
+from trace_flywheel.redaction.scanner import Scanner
+
+TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+LONG = "all work and no play " * 20
+TEXTS = st.sampled_from(["", "hello", TOKEN, f"x\n{TOKEN}", "jane.doe@corp-mail.com", "hunter2hunter2", "\\u0067", "é"])
+MESSAGES = st.fixed_dictionaries(
+    {
+        "role": st.sampled_from(["user", "password"]),
+        "content": st.builds(lambda t, long: t + long, TEXTS, st.sampled_from(["", LONG])),
+    },
+    optional={"password": TEXTS, "arguments": st.dictionaries(TEXTS, TEXTS, max_size=2)},
+)
+
+
+@given(st.lists(MESSAGES, max_size=6), st.lists(st.lists(st.integers(0, 5), max_size=5), max_size=5), TEXTS)
+def test_lines_of_shared_messages_are_judged_as_if_each_were_scanned_whole(
+    chat: list[dict[str, Any]], turns: list[list[int]], text: str
+) -> None:
+    rules = redactor("standard")
+    cleared, clean = Cleared(rules), Objects()
+    rows = [
+        {"prompt": [chat[n] for n in turn if n < len(chat)], "tools": [text] * len(turn), "task_id": text}
+        for turn in turns
+    ]
+    for row in rows:
+        line = orjson.dumps(row)
+        assert cleared.line(row, clean) == (line, rules.scan(row))
+    for row in rows:
+        assert cleared.findings(orjson.dumps(row) + b"\n") == rules.scan(row)
+
+
+class Counting(Redactor):
+    """A redactor that tells how much it was given to scan."""
+
+    seen = 0
+
+    def scan_line(self, line: bytes) -> dict[str, int]:
+        self.seen += len(line)
+        return super().scan_line(line)
+
+
+@pytest.fixture
+def counting() -> Counting:
+    policy = policy_named("standard")
+    return Counting(Scanner(policy.in_force()), policy)
+
+
+def test_a_prompt_that_every_turn_repeats_is_scanned_once(counting: Counting) -> None:
+    chat = [{"role": "user", "content": f"{n} {LONG}"} for n in range(20)]
+    cleared, clean, written = Cleared(counting), Objects(), 0
+    for turn in range(20):
+        line, found = cleared.line({"prompt": chat[:turn], "completion": chat[turn : turn + 1]}, clean)
+        assert not found
+        written += len(line)
+    once = sum(len(orjson.dumps(message)) for message in chat)
+    assert written > 10 * once
+    assert once <= counting.seen <= 1.2 * once
+
+
+def test_what_has_a_finding_is_found_in_every_line(counting: Counting) -> None:
+    cleared, clean = Cleared(counting), Objects()
+    row = {"messages": [{"role": "user", "content": f"{LONG} {TOKEN}"}]}
+    first = cleared.line(row, clean)[1]
+    assert first == cleared.line(row, clean)[1] == cleared.findings(orjson.dumps(row)) != {}
+    assert not clean
+
+
+def test_a_file_is_scanned_but_for_the_very_lines_that_were_clean(counting: Counting) -> None:
+    cleared, row = Cleared(counting), {"messages": [{"role": "user", "content": LONG}]}
+    line = cleared.line(row)[0]
+    before = counting.seen
+    assert cleared.findings(line + b"\n") == {}
+    assert counting.seen == before
+    assert cleared.findings(line + b"\n") == {}
+    assert counting.seen == before + len(line), "a line that stands twice was written once"
+    assert cleared.findings(line.replace(b"all work", TOKEN.encode(), 1))
+
+
+def test_lines_above_the_limit_are_scanned_again(counting: Counting) -> None:
+    cleared = Cleared(counting, most=1)
+    lines = [cleared.line({"n": n})[0] for n in range(2)]
+    before = counting.seen
+    assert [cleared.findings(line) for line in lines] == [{}, {}]
+    assert counting.seen == before + len(lines[1])
+
+
+def test_with_a_second_gate_lines_are_scanned_whole() -> None:
+    class Both(Counting):
+        judges_texts_apart = False
+
+    policy = policy_named("standard")
+    both = Both(Scanner(policy.in_force()), policy)
+    cleared, clean, row = Cleared(both), Objects(), {"messages": [{"role": "user", "content": LONG}]}
+    line = cleared.line(row, clean)[0]
+    cleared.line(row, clean)
+    assert both.seen == 2 * len(line)
+
+
+def test_only_a_policy_without_a_second_gate_judges_texts_apart() -> None:
+    scanner = Scanner(policy_named("standard").in_force())
+    assert Redactor(scanner).judges_texts_apart
+    assert not Redactor(scanner, Policy(second_gate="kingfisher")).judges_texts_apart

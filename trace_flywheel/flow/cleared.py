@@ -1,0 +1,86 @@
+"""Rows as lines of JSON that were looked through, and what need not be looked through twice.
+
+The verdict on a row is that of its texts, each under its own key, and of its keys: `Redactor.scan` takes it apart into
+them, and `scan_line` is `scan` of what the line holds. So a message that was clean in one line of a row is clean in the
+next lines, which repeat it as a part of their prompts: there it is neither scanned nor encoded again. A second gate
+sees texts side by side: with one, every line is scanned whole.
+
+Lines found clean are remembered by digest. The audit of the files that they went into scans what it reads there, unless
+it is such a line, byte for byte, in the process and under the rules that found it clean.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from trace_flywheel.redaction.redact import Redactor
+
+MOST = 100_000
+"""Lines that are remembered, 12 MB; a line of a file that was never remembered, or not any more, is scanned again."""
+Objects = dict[int, tuple[dict[str, Any], bytes]]
+"""Objects by their identity, which is theirs as long as they stand here, and as they are encoded."""
+
+
+class Cleared:
+    """What one redactor has found clean in this process."""
+
+    def __init__(self, redactor: Redactor, most: int = MOST) -> None:
+        self._redactor, self._most = redactor, most
+        self._lines: set[bytes] = set()
+
+    def line(self, row: Mapping[str, Any], known: Objects | None = None) -> tuple[bytes, dict[str, int]]:
+        """The row as a line, byte for byte as orjson writes it, and the findings in it by rule.
+
+        `known` are objects of lines before that were clean; those of this line join them if it is clean.
+        """
+        if known is None:
+            line = unseen = orjson.dumps(row)
+            new: Objects = {}
+        else:
+            line, unseen, new = _encoded(row, known)
+        found = self._redactor.scan_line(unseen if self._redactor.judges_texts_apart else line)
+        if not found:
+            if known is not None:
+                known |= new
+            if len(self._lines) < self._most:
+                self._lines.add(_digest(line))
+        return line, found
+
+    def findings(self, line: bytes) -> dict[str, int]:
+        """The findings in a line of a published file, by rule. Each line is taken from memory once."""
+        line = line.rstrip(b"\n")
+        if self._lines and (digest := _digest(line)) in self._lines:
+            self._lines.remove(digest)
+            return {}
+        return self._redactor.scan_line(line)
+
+
+@lru_cache(maxsize=4)
+def cleared_by(redactor: Redactor) -> Cleared:
+    """What `redactor` has found clean in this process."""
+    return Cleared(redactor)
+
+
+def _encoded(row: Mapping[str, Any], known: Objects) -> tuple[bytes, bytes, Objects]:
+    """The row as a line, the same without the objects in its lists that are known, and those that are not."""
+    whole, unseen = [], []
+    new: Objects = {}
+    for key, value in row.items():
+        name = orjson.dumps(key) + b":"
+        if type(value) is list and all(type(each) is dict for each in value):
+            left = {id(each): (each, orjson.dumps(each)) for each in value if id(each) not in known}
+            pieces = [(left if id(each) in left else known)[id(each)][1] for each in value]
+            whole.append(name + b"[" + b",".join(pieces) + b"]")
+            unseen.append(name + b"[" + b",".join([left[id(each)][1] for each in value if id(each) in left]) + b"]")
+            new |= left
+        else:
+            whole.append(name + orjson.dumps(value))
+            unseen.append(whole[-1])
+    return b"{" + b",".join(whole) + b"}", b"{" + b",".join(unseen) + b"}", new
+
+
+def _digest(line: bytes) -> bytes:
+    return hashlib.sha256(line).digest()[:16]
