@@ -5,7 +5,6 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -78,8 +77,10 @@ def test_a_second_pass_publishes_nothing(flow: MakeFlow) -> None:
     first = one.run()
     before = {p: p.stat().st_mtime_ns for p in one.settings.home.rglob("*")}
     second = one.run()
-    assert {m.status for m in first.values()} == {"made"}
-    assert {m.status for m in second.values()} == {"unchanged"}
+    assert {n: m.status for n, m in first.items()} == {n: "refused" if n == "balanced_mix" else "made" for n in first}
+    assert {n: m.status for n, m in second.items()} == {
+        n: "refused" if n == "balanced_mix" else "unchanged" for n in first
+    }
     assert [(m.version, m.rows, m.ledger) for m in first.values()] == [
         (m.version, m.rows, m.ledger) for m in second.values()
     ]
@@ -147,12 +148,12 @@ def test_a_golden_is_in_no_dataset_by_id_or_by_text(flow: MakeFlow) -> None:
 
 def test_the_last_gates_drop_what_earlier_stages_let_through(flow: MakeFlow, monkeypatch: pytest.MonkeyPatch) -> None:
     one = flow({"r1": [*group("a", (1.0,), 1), *group("b", (1.0,), 9)]})
-    real = redactor("standard").scan
+    real = redactor("standard").scan_line
 
-    def finds(value: Any) -> dict[str, int]:
-        return {"planted": 1} if value.get("task_id") == "a" or value.get("task_name") == "a" else real(value)
+    def finds(line: bytes) -> dict[str, int]:
+        return {"planted": 1} if b'"task_id":"a"' in line or b'"task_name":"a"' in line else real(line)
 
-    monkeypatch.setattr(redactor("standard"), "scan", finds)
+    monkeypatch.setattr(redactor("standard"), "scan_line", finds)
     made = one.run()["sft_dataset"]
     assert fates(made)["a-0"] == (False, "publish", "finding_after_layout")
     assert fates(made)["b-0"] == (True, None, None)

@@ -1,7 +1,7 @@
 """Every kind in every syntax: own random values of the published formats, in the places where agents show them.
 
-Kinds are those of `variants`, more from their makers' documents, and what the rules give as examples, drawn anew. A
-form takes the variable's name and the value; what it cannot hold unescaped (a quote, a line break) is in no value.
+Kinds are those of `variants`, more as they are commonly known, and what the rules give as examples, drawn anew. A form
+takes the variable's name and the value; what it cannot hold unescaped (a quote, a line break) is in no value.
 """
 
 import base64
@@ -160,7 +160,7 @@ MORE: dict[str, Kind] = {
     "argocd": Kind("ARGOCD_AUTH_TOKEN", "eyJhbGciOiJI{|}UzI1NiIsInR5cCI6IkpXVCJ9.eyJpc3MiOi{w100}.{w43}"),
     "age_plugin": Kind("AGE_KEY", "AGE-SECRET-{|}KEY-1{u58}"),
 }
-"""Formats from their makers' documents that the first table does not hold: half of them are told by the name alone."""
+"""Formats that the first table does not hold, as they are commonly known: half of them are told by the name alone."""
 
 
 def kinds() -> dict[str, Kind]:
