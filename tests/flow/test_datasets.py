@@ -222,6 +222,7 @@ def test_a_recipe_gives_every_kind_with_a_card_of_its_own(flow: MakeFlow) -> Non
         "sft": 1, "pair": 1, "kto": 0, "rl": 3, "prompt": 1
     }  # fmt: skip
     assert {made.ledger.entered for made in found.values()} == {3}
+    assert found.pop("mix").status == "refused", "one row cannot be three classes"
     for kind, made in found.items():
         card = (made.path / "README.md").read_text()
         assert card.startswith("---\n")

@@ -33,6 +33,13 @@ def positive(value: float) -> float:
     return value
 
 
+def inner_share(value: float) -> float:
+    """A share that leaves something on both sides, as an option's callback."""
+    if not 0 < value < 1:
+        raise typer.BadParameter("must be above 0 and below 1")
+    return value
+
+
 def settings_of(home: Path | None, config: Path | None, roots: list[Path] | None = None) -> Any:
     """The settings in force: flags first, then environment, then the toml file."""
     from trace_flywheel.settings import load_settings

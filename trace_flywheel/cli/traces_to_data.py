@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from trace_flywheel.cli.options import AsJson, Config, finite, settings_of
+from trace_flywheel.cli.options import AsJson, Config, finite, inner_share, settings_of
 from trace_flywheel.cli.traces_to_data_report import text_of
 
 
@@ -75,7 +75,7 @@ def traces_to_data(
         typer.Option("--held-out", help="Rows of a share of the tasks go here, and none near them to --out."),
     ] = None,
     held_out_share: Annotated[
-        float, typer.Option("--held-out-share", help="Share of the tasks, above 0 and below 1.", callback=finite)
+        float, typer.Option("--held-out-share", help="Share of the tasks, above 0 and below 1.", callback=inner_share)
     ] = 0.1,
     compat: Annotated[
         str | None,
@@ -104,8 +104,6 @@ def traces_to_data(
     from trace_flywheel.sources.reader import ReadOptions
 
     _different({"--out": out, "--held-out": held_out, "--judge-requests": judge_requests})
-    if not 0 < held_out_share < 1:
-        raise typer.BadParameter("must be above 0 and below 1", param_hint="--held-out-share")
     if compat is not None:
         given: dict[str, Any] = {
             "--judge-scores": judge_scores,
