@@ -42,7 +42,7 @@ def test_a_pair_says_where_its_delta_comes_from_and_what_its_group_was(flow: Mak
         "group_size": [4, 4, 4],
         "spread": [0.43229, 0.43229, 0.43229],
     }
-    for line in ("ddof=0", 'delta_source: {"judge": 1, "reward": 1}', "rejected_is_min: 2", "built: 2"):
+    for line in ("ddof=0", 'delta_source: {"judge": 1, "reward": 1}', "rejected_is_min: 2", "built: 8"):
         assert line in card(made)
 
 

@@ -13,6 +13,8 @@ from trace_flywheel.redaction.redact import redactor
 
 MakeFlow = Callable[..., Flow]
 SHARES = {"eval": 0.25, "held_out": 0.25}
+PRESENT = {"shortage": "renormalize"}
+"""A mix of the classes that these few prompts have."""
 
 
 def tasks(start: int, stop: int) -> list[Row]:
@@ -48,7 +50,7 @@ def test_each_split_has_its_files_in_the_order_of_provenance(flow: MakeFlow) -> 
 
 
 def test_growth_moves_no_task_and_the_mix_agrees(flow: MakeFlow) -> None:
-    one = flow({"r1": tasks(0, 12)}, splits=SHARES)
+    one = flow({"r1": tasks(0, 12)}, splits=SHARES, mix=PRESENT)
     one.run()
     before = splits(one)
     write_runs(one.root, {"r2": tasks(12, 24)})
@@ -60,7 +62,7 @@ def test_growth_moves_no_task_and_the_mix_agrees(flow: MakeFlow) -> None:
 
 def test_a_prompt_that_is_asked_in_eval_leaves_train_in_every_set(flow: MakeFlow) -> None:
     rows = tasks(0, 24)
-    one = flow({"r1": rows}, splits=SHARES)
+    one = flow({"r1": rows}, splits=SHARES, mix=PRESENT)
     one.run()
     of = splits(one)
     asked = next(r for r in rows if of[r["task_id"]] == "eval")
