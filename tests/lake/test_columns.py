@@ -67,7 +67,7 @@ for folder in folders:
     folder.mkdir()
 read = read_chunk(ReadOptions(), Chunk(run, 0, tuple(units(run)), folders[0], "c", True))
 first = folders[0] / read.parts[0].name
-clean = redact_parts(policy_named("standard"), Parts(first, read.parts, folders[1], {}))
+clean = redact_parts(policy_named("standard"), Parts(first, read.parts, folders[1], {}, Erased()))
 task = Described(folders[1] / clean.parts[0].name, 0, folders[2])
 described = describe_part(Describing(Holdout((), 0.5), "mask"), task)
 print(described.parts[0].rows, "pandas" in sys.modules)
