@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -24,6 +25,8 @@ from trace_flywheel.records.fate import Stage
 from trace_flywheel.redaction.redact import redactor
 
 MakeFlow = Callable[..., Flow]
+PRESENT = {"shortage": "renormalize", "target": dict.fromkeys(("single", "multi", "comparison", "other"), 0.25)}
+"""A mix of the classes that a few rows have."""
 
 
 def fates(made: Made) -> dict[str, tuple[bool, str | None, str | None]]:
@@ -72,15 +75,14 @@ def test_a_row_too_large_for_a_layout_is_left_out_of_that_layout_alone(
     assert "1 rows are not in layout trl-sft" in (sft.path / "README.md").read_text("utf-8")
 
 
-def test_a_second_pass_publishes_nothing(flow: MakeFlow) -> None:
-    one = flow({"r1": group("a", (1.0, 0.9, 0.2, 0.0), 1)}, goldens=[{"task_id": "z"}])
+@pytest.mark.parametrize(("mix", "was", "then"), [(PRESENT, "made", "unchanged"), ({}, "refused", "refused")])
+def test_a_second_pass_publishes_nothing(flow: MakeFlow, mix: dict[str, Any], was: str, then: str) -> None:
+    one = flow({"r1": group("a", (1.0, 0.9, 0.2, 0.0), 1)}, goldens=[{"task_id": "z"}], mix=mix)
     first = one.run()
     before = {p: p.stat().st_mtime_ns for p in one.settings.home.rglob("*")}
     second = one.run()
-    assert {n: m.status for n, m in first.items()} == {n: "refused" if n == "balanced_mix" else "made" for n in first}
-    assert {n: m.status for n, m in second.items()} == {
-        n: "refused" if n == "balanced_mix" else "unchanged" for n in first
-    }
+    assert {n: m.status for n, m in first.items()} == {n: was if n == "balanced_mix" else "made" for n in first}
+    assert {n: m.status for n, m in second.items()} == {n: then if n == "balanced_mix" else "unchanged" for n in first}
     assert [(m.version, m.rows, m.ledger) for m in first.values()] == [
         (m.version, m.rows, m.ledger) for m in second.values()
     ]
@@ -207,7 +209,7 @@ def test_a_recipe_filters_and_overrides(flow: MakeFlow) -> None:
 
 
 def test_a_recipe_gives_every_kind_with_a_card_of_its_own(flow: MakeFlow) -> None:
-    recipe = {"easy": {"tasks": ["a"], "pairs": {"min_group": 2}, "layouts": ["kto"]}}
+    recipe = {"easy": {"tasks": ["a"], "pairs": {"min_group": 2}, "layouts": ["kto"], "mix": PRESENT}}
     rows = [*group("a", (1.0, 0.9, 0.0), 1), *group("b", (1.0, 0.9, 0.1, 0.0), 9)]
     one = flow({"r1": rows}, datasets=recipe)
     one.run()
@@ -222,7 +224,6 @@ def test_a_recipe_gives_every_kind_with_a_card_of_its_own(flow: MakeFlow) -> Non
         "sft": 1, "pair": 1, "kto": 0, "rl": 3, "prompt": 1
     }  # fmt: skip
     assert {made.ledger.entered for made in found.values()} == {3}
-    assert found.pop("mix").status == "refused", "one row cannot be three classes"
     for kind, made in found.items():
         card = (made.path / "README.md").read_text()
         assert card.startswith("---\n")
@@ -275,15 +276,19 @@ def test_counts_add_up_whatever_comes_in(
 ) -> None:
     base = tmp_path_factory.mktemp("conservation")
     made_rows = [trace(f"t{i}", task, reward, seed, verdict) for i, (task, reward, seed, verdict) in enumerate(rows)]
-    one = Flow(write_runs(base / "data", {"r1": made_rows[:split], "r2": made_rows[split:]}), base / "home")
+    one = Flow(
+        write_runs(base / "data", {"r1": made_rows[:split], "r2": made_rows[split:]}), base / "home", mix=PRESENT
+    )
     for name, made in one.run().items():
         ledger = made.ledger
         if name == "depth_classifier":
             continue
         assert ledger.entered == len(rows)
         assert ledger.entered == ledger.kept + sum(n for r in ledger.dropped.values() for n in r.values())
-        if name == "grouped_advantages" or made.status == "refused":
-            assert name in ("grouped_advantages", "balanced_mix")
+        if name == "grouped_advantages":
+            continue
+        if made.status == "refused":  # without a single row
+            assert (name, ledger.kept) == ("balanced_mix", 0)
             continue
         table = pq.read_table(made.path / "fates.parquet").to_pylist()
         assert Counter(f["trace_id"] for f in table) == Counter(f"t{i}" for i in range(len(rows)))
