@@ -77,3 +77,9 @@ def lost_one(job: Path, **options: Any) -> Drop:
     (found,) = read_job(job, **options)
     assert isinstance(found, Drop), found
     return found
+
+
+USER = {"role": "user", "content": "go"}
+TURN = {"role": "assistant", "content": "", "tool_calls": [call("c1")]}
+RESULT = {"role": "tool", "tool_call_id": "c1", "content": "out"}
+TWO_CALLS = [chat({"content": None, "tool_calls": [call("c1")]}, [USER]), chat("done", [USER, TURN, RESULT])]
