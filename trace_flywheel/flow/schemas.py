@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from trace_flywheel.records import benchflow, documents
+from trace_flywheel.records import benchflow, benchflow_signal, documents
 from trace_flywheel.records.rollout_stream import CoverageReport, RolloutRecord
 from trace_flywheel.records.rows import Provenance
 from trace_flywheel.trainers import branch_models, conversation_models, episode_models, row_models
@@ -33,7 +33,7 @@ TYPES: dict[str, type] = {
     "benchflow-job.v1": benchflow.Job,
     "benchflow-run-summary.v1": benchflow.RunSummary,
     "benchflow-comparison.v1": benchflow.Comparison,
-    "benchflow-training-signal.v1": benchflow.TrainingSignal,
+    "benchflow-training-signal.v1": benchflow_signal.TrainingSignal,
     "verl-sft-row.v1": row_models.VerlSftRow,
     "skyrl-sft-row.v1": row_models.SkyrlSftRow,
     "skyrl-tokens-row.v1": row_models.SkyrlTokensRow,

@@ -7,12 +7,13 @@ Absolute paths of the machine that ran (`trial_uri` and the like) are not taken 
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.rollout import ErrorBy, Rollout, RolloutError, Source
 from trace_flywheel.sources.grades import passes, reward_of
+from trace_flywheel.sources.harbor_folders import CONFIG, RESULT, is_job, is_trial, object_in, trials
 from trace_flywheel.sources.jsonl import Document, Fault, read_document
 from trace_flywheel.sources.reader import (
     Folder,
@@ -22,7 +23,6 @@ from trace_flywheel.sources.reader import (
     dropped,
     files_below,
     job_of,
-    listed,
     noting_surrogates,
     size_of,
     text_or_none,
@@ -30,9 +30,7 @@ from trace_flywheel.sources.reader import (
 from trace_flywheel.sources.wires.atif import Conversation, OrphanedObservationError, conversation_of
 from trace_flywheel.sources.wires.parts import WireError
 
-RESULT, CONFIG, TRAJECTORY = "result.json", "config.json", "agent/trajectory.json"
-DOCUMENT_BYTES = 64_000_000
-TRIAL_MARKS = (RESULT, CONFIG, "trial.log", "exception.txt")
+TRAJECTORY = "agent/trajectory.json"
 SAMPLING = ("temperature", "top_p", "top_k", "max_tokens", "seed")
 
 
@@ -44,23 +42,23 @@ class HarborReader:
 
     def claims(self, folder: Folder) -> bool:
         """A trial by itself, or a folder with a trial in it and no job: beside jobs, a stray trial is its own run."""
-        if RESULT in folder.files and _is_trial(folder.path):
+        if RESULT in folder.files and is_trial(folder.path):
             return True
         inside = [folder.path / name for name in folder.folders]
-        return any(map(_is_trial, inside)) and not any(map(_is_job, inside))
+        return any(map(is_trial, inside)) and not any(map(is_job, inside))
 
     def finished(self, folder: Folder) -> bool:
         """By the job's own `finished_at`, else when every trial has its result."""
-        job = _object(folder.path / RESULT, folder.path) if RESULT in folder.files else {}
+        job = object_in(folder.path / RESULT, folder.path) if RESULT in folder.files else {}
         if "finished_at" in job:
             return job["finished_at"] is not None
-        return all((trial / RESULT).is_file() for trial in _trials(folder.path))
+        return all((trial / RESULT).is_file() for trial in trials(folder.path))
 
     def units(self, run: Run) -> Sequence[Unit]:
         """The trial folders."""
         return [
             Unit(trial, trial.relative_to(run.root).as_posix(), sum(size_of(path) for path in files_below(trial)))
-            for trial in _trials(run.path)
+            for trial in trials(run.path)
         ]
 
     def read(self, run: Run, unit: Unit, options: ReadOptions) -> Iterator[Rollout | Drop]:
@@ -190,8 +188,8 @@ def _by(category: str) -> ErrorBy:
 
 def _identity(run: Run, unit: Unit, result: dict[str, Any]) -> dict[str, str | None]:
     """Trace, task, agent and model as well as they are known."""
-    config = _at(result, "config") or _object(unit.path / CONFIG, run.root)
-    agents = _object(run.path / CONFIG, run.root).get("agents")
+    config = _at(result, "config") or object_in(unit.path / CONFIG, run.root)
+    agents = object_in(run.path / CONFIG, run.root).get("agents")
     only = agents[0] if isinstance(agents, list) and len(agents) == 1 else {}
     path = text_or_none(_at(config, "task", "path"))
     model = _at(result, "agent_info", "model_info")
@@ -209,39 +207,6 @@ def _identity(run: Run, unit: Unit, result: dict[str, Any]) -> dict[str, str | N
         or "/".join(part for part in qualified if part)
         or text_or_none(_at(only, "model_name")),
     }
-
-
-def _is_trial(path: Path) -> bool:
-    """Whether a folder is a Harbor trial for certain: its result or its configuration names it."""
-    return any("trial_name" in _object(path / name, path) for name in (RESULT, CONFIG))
-
-
-def _is_job(path: Path) -> bool:
-    """Whether a folder that shows no sign of a trial holds trials."""
-    if any((path / sign).exists() for sign in ("trial.log", "agent", "verifier")) or _is_trial(path):
-        return False
-    try:
-        return any(_is_trial(path / name) for name in listed(path).folders)
-    except OSError:
-        return False
-
-
-def _trials(folder: Path) -> list[Path]:
-    """The trial folders of a job, or the trial itself, sorted; what holds none of a trial's files is none."""
-    if _is_trial(folder):
-        return [folder]
-    try:
-        inside = [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
-    except OSError:
-        return []
-    visible = [path for path in inside if not path.name.startswith(".")]
-    return sorted(p for p in visible if "__" in p.name or any((p / mark).exists() for mark in TRIAL_MARKS))
-
-
-def _object(path: Path, root: Path) -> dict[str, Any]:
-    """A JSON object; empty where there is none to be read."""
-    document = read_document(path, root, DOCUMENT_BYTES)
-    return document.value if isinstance(document, Document) and isinstance(document.value, dict) else {}
 
 
 def _at(value: Any, *keys: str) -> Any:

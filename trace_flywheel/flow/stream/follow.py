@@ -14,7 +14,8 @@ import msgspec
 
 from trace_flywheel.flow.stream.cursor import Cursor
 from trace_flywheel.flow.stream.job import Found, State, is_marked, job_of, results, state_of
-from trace_flywheel.flow.stream.trial import Trial, key_of, read_trial, record_of
+from trace_flywheel.flow.stream.record import record_of
+from trace_flywheel.flow.stream.trial import Trial, key_of, read_trial
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.rollout_stream import RolloutRecord
 from trace_flywheel.redaction.policy import Policy
