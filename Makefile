@@ -54,12 +54,13 @@ $(BENCHFLOW)/.ready:
 test-trainers: $(TRAINERS)/.ready $(BENCHFLOW)/.ready
 	TRAINERS_REQUIRED=1 BENCH=$(BENCHFLOW)/bin/bench $(TRAINERS)/bin/python -m pytest tests/trainers_proof
 
-# More than one machine: Redis, PostgreSQL and Celery workers, a Ray cluster. Dagster comes as its Celery package names it.
+# More than one machine: Redis, PostgreSQL and Celery workers, a Ray cluster. Dagster comes as its Celery package names it, gRPC
+# and protobuf as that Dagster names them.
 CLUSTER := .venv-cluster
 
 $(CLUSTER)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(CLUSTER)
-	grep -v '^dagster' constraints.txt > $(CLUSTER)/constraints.txt
+	grep -Ev '^(dagster|grpcio|protobuf)' constraints.txt > $(CLUSTER)/constraints.txt
 	$(CLUSTER)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(CLUSTER)/constraints.txt --editable '.[dev,deploy,ray]'
 	@touch $@
 

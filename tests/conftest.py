@@ -4,13 +4,15 @@
 import json
 import os
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
+
+from trace_flywheel.curation import compiled
 
 hypothesis_settings.register_profile(
     "flywheel", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -63,6 +65,14 @@ def _own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("FLYWHEEL_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="module")
+def always_compiled() -> Iterator[None]:
+    """Loops are compiled however small the work is, so that they are what is tested and not their twins."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "PATIENCE", -1.0)
+        yield
 
 
 @pytest.fixture

@@ -219,9 +219,9 @@ def test_a_million_rollouts_take_seconds():
     frame = frame.loc[frame.index.repeat(n)].reset_index(drop=True)
     frame["task_id"] = pd.Series([f"task-{i // 8}" for i in range(n)])
     frame["reward"] = np.random.default_rng(0).random(n)
-    start = time.perf_counter()
+    start = time.process_time()
     got = group_table(frame, everyone(frame), Groups(), NOTHING_LOST)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
     assert got["advantage"].notna().all()
 
 

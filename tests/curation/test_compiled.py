@@ -8,8 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from datasketch import MinHash
+from hypothesis import given, settings
+from hypothesis.strategies import DataObject, data, integers, permutations
 
-from trace_flywheel.curation.sketch import shingle_hashes, sketch
+from trace_flywheel.curation import compiled
+from trace_flywheel.curation.dedup import matches
+from trace_flywheel.curation.sketch import Spans, shingle_hashes, sketch
 
 ANSWER = """
 import json, sys
@@ -17,6 +21,7 @@ if sys.argv[1] == "plain":
     sys.modules["numba"] = None
 import numpy as np, pandas as pd
 from trace_flywheel.curation import compiled
+compiled.PATIENCE = -1.0
 from trace_flywheel.curation.dedup import near_duplicates
 from trace_flywheel.curation.sketch import Spans
 words = [f"w{i * 7919 % 211}" for i in range(200)]
@@ -57,16 +62,81 @@ import sys
 import numpy as np
 from trace_flywheel.curation import dedup, near_kernel
 before = "numba" in sys.modules
-same = near_kernel.jaccard(np.array([1, 2, 2, 3]), np.array([0, 2, 4]), 0, 1)
+same = near_kernel.shared(np.array([1, 2, 2, 3]), 0, 2, np.array([1, 2, 2, 3]), 2, 4)
 print(before, "numba" in sys.modules, round(same, 2))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, cwd=Path(__file__).parents[2])
     assert done.stdout.split() == [b"False", b"True", b"0.33"]
 
 
+SMALL = """
+import sys
+from trace_flywheel.curation.dedup import near_prompts
+from trace_flywheel.curation.depth_features import features
+from trace_flywheel.curation.folding import folded_bytes
+from trace_flywheel.curation.sketch import Spans
+import numpy as np
+texts = [f"a small job of few words, and this is text {i} of it, " * 5 for i in range(40)]
+spans = Spans.of_texts(texts)
+near_prompts(np.arange(40) >= 20, np.arange(40) < 20, spans, 0.85)
+features(texts)
+folded_bytes(texts[0])
+print("numba" in sys.modules)
+"""
+
+
+def test_a_small_job_loads_no_compiler() -> None:
+    done = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, check=True, cwd=Path(__file__).parents[2])
+    assert done.stdout.split() == [b"False"]
+
+
+def test_the_compiler_pays_once_its_twin_has_taken_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_spent", {})
+    monkeypatch.setattr(compiled, "PATIENCE", 1.0)
+    assert [compiled.pays("a", 0.5), compiled.pays("a", 0.5), compiled.pays("a", 0.1)] == [False, False, True]
+    assert [compiled.pays("b", 0.9), compiled.pays("c", 1.5)] == [False, True]
+    monkeypatch.setattr(compiled, "COMPILED", False)
+    assert not compiled.pays("c", 9.0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(data())
+def test_the_greedy_pass_is_the_same_in_plain_python(given: DataObject) -> None:
+    n = given.draw(integers(1, 12))
+    words = [f"w{i}" for i in range(30)]
+    texts = [" ".join([*words[: (k := given.draw(integers(0, 3)))], "x", *words[k + 1 :]]) for _ in range(n)]
+    owner = np.array([given.draw(integers(0, 3)) for _ in range(n)])
+    rank, spans = np.array(given.draw(permutations(range(n)))), Spans.of_texts(texts)
+    answers = []
+    for patience in (1e9, -1.0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compiled, "PATIENCE", patience)
+            answers.append(matches(owner, rank, spans, spans, 0.6))
+    assert answers[0][0].tolist() == answers[1][0].tolist()
+    assert answers[0][1].tolist() == answers[1][1].tolist()
+
+
+def test_processes_that_start_together_compile_once(tmp_path: Path) -> None:
+    """Each tells how often it loaded its loop from the cache and how often it compiled it."""
+    code = """
+import numpy as np
+from trace_flywheel.curation.sketch import _unique
+_unique(np.arange(3, dtype=np.uint32))
+stats = _unique.loop().stats
+print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", code]
+    root = Path(__file__).parents[2]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, env=environment) for _ in range(3)]
+    said = sorted(process.communicate()[0].split() for process in processes)
+    assert said == [[b"0", b"1"], [b"1", b"0"], [b"1", b"0"]]
+
+
 @pytest.mark.slow
-def test_sketching_is_a_hundred_times_faster_than_update_per_shingle() -> None:
+def test_sketching_is_a_hundred_times_faster_than_update_per_shingle(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ratio within one run: the machine's speed cancels out."""
+    monkeypatch.setattr(compiled, "PATIENCE", -1.0)
     words = [f"word{i * 7919 % 10007}" for i in range(4000)]
     text = " ".join(words)
     sketch(shingle_hashes(text))

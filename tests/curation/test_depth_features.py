@@ -15,6 +15,8 @@ from trace_flywheel.curation.depth_cues import Guarded
 from trace_flywheel.curation.depth_features import _WORDS, features
 from trace_flywheel.curation.depth_kernel import WORD_BITS, blocks, blocks_numpy
 
+pytestmark = pytest.mark.usefixtures("always_compiled")
+
 TEXT = st.text(st.characters(exclude_categories=()) | st.sampled_from(" abcAB'?や한2"), max_size=60)
 
 

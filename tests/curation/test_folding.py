@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from trace_flywheel.curation.folding import SHORT, folded_bytes
 from trace_flywheel.records.canonical import folded
 
+pytestmark = pytest.mark.usefixtures("always_compiled")
+
 ASCII = "".join(map(chr, range(128)))
 
 

@@ -1,12 +1,17 @@
 """The loop over all candidates says of each what `divergence` says, and its pairs share no member."""
 
+import msgspec
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trace_flywheel.curation import compiled
 from trace_flywheel.curation.divergence import Attempt, divergence
 from trace_flywheel.curation.pair_candidates import OUTCOMES, Conversations, Scores, letters, match
 from trace_flywheel.curation.ragged import Ragged
+
+pytestmark = pytest.mark.usefixtures("always_compiled")
 
 message = st.tuples(st.sampled_from("suat"), st.integers(0, 2), st.integers(0, 1))
 attempt = st.tuples(
@@ -26,6 +31,12 @@ def test_every_candidate_ends_as_the_rules_say(attempts: list, cut: int, offer: 
     everyone = np.ones(len(attempts), dtype=bool)
     said = Conversations(letters(roles, everyone), Ragged.of(hashes), Ragged.of(norms))
     matched = match([better], [worse], scores, said, offer)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "PATIENCE", 1e9)
+        in_python = match([better], [worse], scores, said, offer)
+    assert [one.tolist() for one in msgspec.structs.astuple(matched)] == [
+        one.tolist() for one in msgspec.structs.astuple(in_python)
+    ]
 
     pairs, expected, prefixes = [], [dict.fromkeys(OUTCOMES, 0) for _ in attempts], []
     for b in better:

@@ -11,6 +11,8 @@ from trace_flywheel.curation.sketch import Spans, prompt_text, shingle_hashes, s
 from trace_flywheel.curation.token_kernel import ngram_hashes, ngram_hashes_numpy
 from trace_flywheel.records.message import Message, ToolCall
 
+pytestmark = pytest.mark.usefixtures("always_compiled")
+
 
 def datasketch_of(shingles: np.ndarray) -> np.ndarray:
     minhash = MinHash(num_perm=128, scheme="affine32", hashfunc=int)

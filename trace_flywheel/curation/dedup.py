@@ -134,30 +134,21 @@ def _matched(
     supervised: Spans,
     threshold: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    match = np.full(len(owner), NONE, dtype=np.int64)
-    scores = np.zeros((len(owner), 2))
     prompt_buckets, n_prompt = _buckets(prompt.sketches, order)
     supervised_buckets, n_supervised = _buckets(supervised.sketches, order)
-    greedy(
+    return greedy(
         order,
         owner,
         insert,
         candidate,
         prompt_buckets,
-        prompt.sketches,
-        prompt.values,
-        prompt.offsets,
+        (prompt.sketches, prompt.values, prompt.offsets),
         supervised_buckets,
-        supervised.sketches,
-        supervised.values,
-        supervised.offsets,
+        (supervised.sketches, supervised.values, supervised.offsets),
         max(n_prompt, n_supervised),
         threshold,
         max(0.0, threshold - ESTIMATE_SLACK),
-        match,
-        scores,
     )
-    return match, scores
 
 
 def _buckets(sketches: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, int]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trace_flywheel.curation.compiled import COMPILED, compiled
+from trace_flywheel.curation.compiled import compiled, pays
 from trace_flywheel.curation.token_kernel import fill_ngrams, ngram_hashes
 
 WORD_BITS = 16
@@ -28,20 +28,26 @@ Blocks = tuple[np.ndarray, np.ndarray, np.ndarray]
 def blocks(words: Sequence[np.ndarray], texts: Sequence[str], table: np.ndarray) -> Blocks:
     """For each prompt the columns of its word 1-2-grams (from 0) and after them of its character n-grams (from
     2**WORD_BITS). `words`: the UTF-8 bytes that words are cut from by `table`; `texts`: what characters are read of."""
-    if not COMPILED:
+    if not pays("depth", len(texts) * 1e-4 + sum(map(len, texts)) * 5e-7):
         return blocks_numpy(words, texts, table)
-    codes = np.frombuffer("".join(texts).encode("utf-32-le", "replace"), dtype="<u4")
-    data = np.concatenate(words) if words else np.empty(0, dtype=np.uint8)
-    word_ends, code_ends = _ends(words), _ends(texts)
-    longest = int(max(np.diff(word_ends).max(initial=0), np.diff(code_ends).max(initial=0))) + 4
-    room = len(data) + 2 * len(words) + len(CHAR_NGRAMS) * len(codes)
+    sizes = [*map(len, words), *map(len, texts)]
+    tokens, grams = (np.empty(k * (max(sizes, default=0) + 4), dtype=np.uint64) for k in (1, 3))
+    room = 2 * sum(sizes[: len(words)]) + 2 * len(words) + len(CHAR_NGRAMS) * sum(sizes[len(words) :])
     ends, columns, values = np.zeros(len(words) + 1, np.int64), np.empty(room, np.int32), np.empty(room, np.float32)
-    used = _fill(data, word_ends, codes, code_ends, table, _LOWEST, longest, ends, columns, values)
-    return ends, columns[:used], values[:used]
-
-
-def _ends(parts: Sequence[np.ndarray] | Sequence[str]) -> np.ndarray:
-    return np.cumsum([0, *map(len, parts)], dtype=np.int64)
+    marks = np.zeros((1 << CHAR_BITS) >> 6, dtype=np.uint64)
+    at = 0
+    for row, (own, text) in enumerate(zip(words, texts, strict=True)):
+        start = at
+        n = fill_ngrams(own, table, 1, tokens, grams)
+        n += fill_ngrams(own, table, 2, tokens, grams[n:])
+        at = _distinct(grams, n, WORD_BITS, marks, _LOWEST, 0, columns, at)
+        values[start:at] = LENGTH / max(1, at - start) ** 0.5
+        start = at
+        n = _fill_characters(np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4"), grams)
+        at = _distinct(grams, n, CHAR_BITS, marks, _LOWEST, 1 << WORD_BITS, columns, at)
+        values[start:at] = LENGTH / max(1, at - start) ** 0.5
+        ends[row + 1] = at
+    return ends, columns[:at], values[:at]
 
 
 @compiled
@@ -72,42 +78,16 @@ def _distinct(
 
 
 @compiled
-def _fill(
-    data: np.ndarray,
-    word_ends: np.ndarray,
-    codes: np.ndarray,
-    code_ends: np.ndarray,
-    table: np.ndarray,
-    lowest: np.ndarray,
-    longest: int,
-    ends: np.ndarray,
-    columns: np.ndarray,
-    values: np.ndarray,
-) -> int:
-    marks = np.zeros((1 << CHAR_BITS) >> 6, dtype=np.uint64)
-    tokens = np.empty(longest, dtype=np.uint64)
-    grams = np.empty(3 * longest, dtype=np.uint64)
-    at = 0
-    for row in range(len(ends) - 1):
-        start = at
-        own = data[word_ends[row] : word_ends[row + 1]]
-        n = fill_ngrams(own, table, 1, tokens, grams)
-        n += fill_ngrams(own, table, 2, tokens, grams[n:])
-        at = _distinct(grams, n, WORD_BITS, marks, lowest, 0, columns, at)
-        values[start:at] = LENGTH / np.sqrt(max(1, at - start))
-        start = at
-        text = codes[code_ends[row] : code_ends[row + 1]]
-        n = 0
-        for i in range(len(text)):
-            gram = np.uint64(text[i])
-            for j in range(i + 1, min(i + 4, len(text))):
-                gram = gram * BASE + np.uint64(text[j])
-                grams[n] = (gram ^ (gram >> np.uint64(29))) * BASE
-                n += 1
-        at = _distinct(grams, n, CHAR_BITS, marks, lowest, 1 << WORD_BITS, columns, at)
-        values[start:at] = LENGTH / np.sqrt(max(1, at - start))
-        ends[row + 1] = at
-    return at
+def _fill_characters(codes: np.ndarray, grams: np.ndarray) -> int:
+    """Writes the hashes of the 2-, 3- and 4-grams of characters and returns their number."""
+    n = 0
+    for i in range(len(codes)):
+        gram = np.uint64(codes[i])
+        for j in range(i + 1, min(i + 4, len(codes))):
+            gram = gram * BASE + np.uint64(codes[j])
+            grams[n] = (gram ^ (gram >> np.uint64(29))) * BASE
+            n += 1
+    return n
 
 
 def blocks_numpy(words: Sequence[np.ndarray], texts: Sequence[str], table: np.ndarray) -> Blocks:

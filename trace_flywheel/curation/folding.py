@@ -6,11 +6,13 @@ else, short text, and machines without a compiler take the definition itself.
 
 import numpy as np
 
-from trace_flywheel.curation.compiled import COMPILED, compiled
+from trace_flywheel.curation.compiled import compiled, pays
 from trace_flywheel.records.canonical import folded
 
 SHORT = 100
 """Characters below which calling the compiled loop costs more than it saves."""
+SECONDS = 1.5e-8
+"""Of a character by the definition."""
 
 # White space as `str.split` knows it becomes a blank, letters become as `str.casefold` makes them.
 _TABLE = np.array([0x20 if chr(c).isspace() else ord(chr(c).casefold()) for c in range(128)], dtype=np.uint8)
@@ -18,7 +20,7 @@ _TABLE = np.array([0x20 if chr(c).isspace() else ord(chr(c).casefold()) for c in
 
 def folded_bytes(text: str) -> bytes:
     """`folded(text).encode()`."""
-    if not COMPILED or len(text) < SHORT or not text.isascii():
+    if len(text) < SHORT or not text.isascii() or not pays("fold", len(text) * SECONDS):
         return folded(text).encode()
     data = np.frombuffer(text.encode(), dtype=np.uint8)
     out = np.empty(len(data), dtype=np.uint8)

@@ -10,9 +10,13 @@ compared in different processes (`near_components`).
 
 import numpy as np
 
-from trace_flywheel.curation.compiled import COMPILED, compiled
+from trace_flywheel.curation.compiled import COMPILED, PATIENCE, compiled, pays, plain
 
 NONE = -1
+ROW_SECONDS, PAIR_SECONDS = 2e-4, 5e-5
+"""Of the walk as plain Python."""
+Sets = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Sketches, shingles and their offsets of one text of every row."""
 
 
 @compiled
@@ -27,41 +31,31 @@ def agreement(sketches: np.ndarray, row: int, other: int) -> float:
 
 
 @compiled
-def shared(left: np.ndarray, right: np.ndarray) -> float:
-    """Exact Jaccard of two sorted sets of shingles; 1 for two empty ones."""
-    if len(left) == 0 and len(right) == 0:
+def shared(left: np.ndarray, left_from: int, left_to: int, right: np.ndarray, right_from: int, right_to: int) -> float:
+    """Exact Jaccard of two sorted sets of shingles, each a stretch of an array; 1 for two empty ones."""
+    size = left_to - left_from + right_to - right_from
+    if size == 0:
         return 1.0
-    if not COMPILED:
-        common = len(np.intersect1d(left, right, assume_unique=True))
-        return common / (len(left) + len(right) - common)
-    i = 0
-    j = 0
     common = 0
-    while i < len(left) and j < len(right):
+    if not COMPILED:
+        sides = left[left_from:left_to], right[right_from:right_to]
+        common = len(np.intersect1d(*sides, assume_unique=True))
+        return common / (size - common)
+    i = left_from
+    j = right_from
+    while i < left_to and j < right_to:
         a = left[i]
         b = right[j]
         common += a == b
         i += a <= b
         j += b <= a
-    return common / (len(left) + len(right) - common)
-
-
-@compiled
-def jaccard(values: np.ndarray, offsets: np.ndarray, row: int, other: int) -> float:
-    """Exact Jaccard of two rows' shingles."""
-    return shared(values[offsets[row] : offsets[row + 1]], values[offsets[other] : offsets[other + 1]])
+    return common / (size - common)
 
 
 @compiled
 def alike(left: int, right: int, threshold: float) -> bool:
     """Jaccard is at most the ratio of the set sizes."""
     return bool(min(left, right) >= threshold * max(left, right))
-
-
-@compiled
-def sizes_allow(offsets: np.ndarray, row: int, other: int, threshold: float) -> bool:
-    """Whether two rows' sizes allow a Jaccard of the threshold."""
-    return alike(offsets[row + 1] - offsets[row], offsets[other + 1] - offsets[other], threshold)
 
 
 @compiled
@@ -73,8 +67,55 @@ def meet(buckets: np.ndarray, row: int, other: int) -> bool:
     return False
 
 
-@compiled
 def greedy(
+    order: np.ndarray,
+    owner: np.ndarray,
+    insert: np.ndarray,
+    candidate: np.ndarray,
+    prompt_buckets: np.ndarray,
+    prompt: Sets,
+    supervised_buckets: np.ndarray,
+    supervised: Sets,
+    n_buckets: int,
+    threshold: float,
+    prefilter: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each row the best kept near-duplicate, or -1, and the Jaccard of prompt and of supervised text.
+
+    `order` lists rows best first. Buckets are (rows, bands) of ids below `n_buckets`, -1 where a row is alone.
+    Rows with `candidate` are looked up; rows with `insert` that found no match can be matched by later ones.
+    Rows of one `owner` are never compared.
+    """
+    match = np.full(len(owner), NONE, dtype=np.int64)
+    scores = np.zeros((len(owner), 2))
+    head = np.full((2, n_buckets), NONE, dtype=np.int32)
+    entries = 2 * prompt_buckets.shape[1] * len(order) + 1
+    # The loop makes no array: each way to make one takes the compiler a quarter of a second.
+    work = (
+        head,
+        np.zeros_like(head),
+        np.full(entries, NONE, dtype=np.int32),
+        np.empty(entries, dtype=np.int32),
+        np.full(len(owner), NONE, dtype=np.int64),
+        np.empty(len(owner), dtype=np.int64),
+    )
+    walk = _walk if pays("near", _seconds(len(order), prompt_buckets, supervised_buckets)) else plain(_walk)
+    sides = (prompt_buckets, *prompt, supervised_buckets, *supervised)
+    walk(order, owner, insert, candidate, *sides, threshold, prefilter, *work, match, scores)
+    return match, scores
+
+
+def _seconds(rows: int, *sides: np.ndarray) -> float:
+    """What the walk would take as plain Python: by rows, and by the pairs that share a bucket of the cheaper side."""
+    seconds = rows * ROW_SECONDS
+    if seconds > PATIENCE:
+        return seconds
+    pairs = [int((n * (n - 1) // 2).sum()) for n in (np.bincount(side[side != NONE]) for side in sides)]
+    return seconds + min(pairs) * PAIR_SECONDS
+
+
+@compiled
+def _walk(
     order: np.ndarray,
     owner: np.ndarray,
     insert: np.ndarray,
@@ -87,28 +128,23 @@ def greedy(
     supervised_sketches: np.ndarray,
     supervised_values: np.ndarray,
     supervised_offsets: np.ndarray,
-    n_buckets: int,
     threshold: float,
     prefilter: float,
+    head: np.ndarray,
+    count: np.ndarray,
+    following: np.ndarray,
+    entry_row: np.ndarray,
+    seen: np.ndarray,
+    place: np.ndarray,
     match: np.ndarray,
     scores: np.ndarray,
 ) -> None:
-    """Fill `match` (row of the best kept near-duplicate, or -1) and `scores` (Jaccard of prompt, of supervised text).
-
-    `order` lists rows best first. Buckets are (rows, bands) of ids below `n_buckets`, -1 where a row is alone.
-    Rows with `candidate` are looked up; rows with `insert` that found no match can be matched by later ones.
-    Rows of one `owner` are never compared.
-    """
+    """`head`, `count`: of each side and bucket its newest entry and how many; `following`, `entry_row`: of each entry
+    the one before it and its row; `seen`: by row the last that looked at it; `place`: its place in the order."""
     bands = prompt_buckets.shape[1]
-    head = np.full((2, n_buckets), NONE, dtype=np.int32)
-    count = np.zeros((2, n_buckets), dtype=np.int32)
-    entries = 2 * bands * len(order) + 1
-    following = np.full(entries, NONE, dtype=np.int32)
-    entry_row = np.empty(entries, dtype=np.int32)
-    seen = np.full(len(owner), NONE, dtype=np.int64)
-    place = np.empty(len(owner), dtype=np.int64)
     used = 0
-    for at, row in enumerate(order):
+    for at in range(len(order)):
+        row = order[at]
         place[row] = at
         if candidate[row]:
             cost_prompt = 0
@@ -130,15 +166,19 @@ def greedy(
                     seen[other] = row
                     if match[row] != NONE and place[other] > place[match[row]]:
                         continue
+                    p, p_end = prompt_offsets[row], prompt_offsets[row + 1]
+                    q, q_end = prompt_offsets[other], prompt_offsets[other + 1]
+                    s, s_end = supervised_offsets[row], supervised_offsets[row + 1]
+                    t, t_end = supervised_offsets[other], supervised_offsets[other + 1]
                     if (
-                        sizes_allow(supervised_offsets, row, other, threshold)
-                        and sizes_allow(prompt_offsets, row, other, threshold)
+                        alike(s_end - s, t_end - t, threshold)
+                        and alike(p_end - p, q_end - q, threshold)
                         and agreement(supervised_sketches, row, other) >= prefilter
                         and agreement(prompt_sketches, row, other) >= prefilter
                         and meet(supervised_buckets if side == 0 else prompt_buckets, row, other)
                     ):
-                        of_prompt = jaccard(prompt_values, prompt_offsets, row, other)
-                        of_supervised = jaccard(supervised_values, supervised_offsets, row, other)
+                        of_prompt = shared(prompt_values, p, p_end, prompt_values, q, q_end)
+                        of_supervised = shared(supervised_values, s, s_end, supervised_values, t, t_end)
                         if of_prompt >= threshold and of_supervised >= threshold:
                             match[row] = other
                             scores[row, 0] = of_prompt

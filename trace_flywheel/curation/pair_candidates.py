@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from trace_flywheel.curation.compiled import compiled
+from trace_flywheel.curation.compiled import compiled, pays, plain
 from trace_flywheel.curation.near_kernel import NONE
 from trace_flywheel.curation.ragged import Ragged
 
@@ -22,6 +22,8 @@ PAIRED, USED, NON_POSITIVE, IDENTICAL, PARTED = range(5)
 BUILT = 2
 """The first outcomes are those of candidates that could be pairs."""
 _ASSISTANT = ord("a")
+CANDIDATE_SECONDS = 2e-5
+"""Of the walk as plain Python."""
 
 
 class Scores(NamedTuple):
@@ -97,12 +99,14 @@ def match(
     better_outcomes, worse_outcomes = outcomes
     partner = np.full(len(better.values), NONE, dtype=np.int64)
     prefix = np.zeros(len(better.values), dtype=np.int64)
-    _walk(
+    candidates = int((np.diff(better.offsets) * np.diff(worse.offsets)).sum())
+    walk = _walk if pays("pairs", candidates * CANDIDATE_SECONDS) else plain(_walk)
+    walk(
         *(better.values, better.offsets, worse.values, worse.offsets),
         *scores,
         *(said.roles.values, said.roles.offsets),
         *(said.hashes.values, said.hashes.offsets, said.norms.values, said.norms.offsets),
-        *(partner, prefix, better_outcomes, worse_outcomes),
+        *(np.zeros(len(worse.values), dtype=np.bool_), partner, prefix, better_outcomes, worse_outcomes),
     )
     found = np.flatnonzero(partner != NONE)
     group = np.repeat(np.arange(len(better)), np.diff(better.offsets))[found]
@@ -128,12 +132,12 @@ def _walk(
     hash_starts: np.ndarray,
     norms: np.ndarray,
     norm_starts: np.ndarray,
+    taken: np.ndarray,
     partner: np.ndarray,
     prefix: np.ndarray,
     better_outcomes: np.ndarray,
     worse_outcomes: np.ndarray,
 ) -> None:
-    taken = np.zeros(len(worse), dtype=np.bool_)
     for group in range(len(better_starts) - 1):
         for i in range(better_starts[group], better_starts[group + 1]):
             chosen = better[i]
@@ -141,7 +145,7 @@ def _walk(
                 rejected = worse[j]
                 delta = reward[chosen] - reward[rejected]
                 judged = judge[chosen] - judge[rejected]
-                if judged_by[chosen] == judged_by[rejected] and not np.isnan(judged):
+                if judged_by[chosen] == judged_by[rejected] and judged == judged:  # not NaN
                     delta = min(delta, judged)
                 if delta > 0:
                     outcome, at = _parting(

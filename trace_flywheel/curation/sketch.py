@@ -16,7 +16,7 @@ from functools import cache
 
 import numpy as np
 
-from trace_flywheel.curation.compiled import COMPILED, compiled
+from trace_flywheel.curation.compiled import compiled, pays
 from trace_flywheel.curation.token_kernel import ngram_hashes, utf8
 from trace_flywheel.records.canonical import canonical_arguments
 from trace_flywheel.records.index import PERMUTATIONS
@@ -120,14 +120,14 @@ def shingle_hashes(text: str) -> np.ndarray:
     """Sorted unique 32-bit hashes of the text's 5-shingles; empty for a text without words."""
     hashes = (ngram_hashes(utf8(text, _BLANKS), _WORDS, SHINGLE) >> np.uint64(32)).astype(np.uint32)
     hashes.sort()
-    return hashes[: _unique(hashes)] if COMPILED else np.unique(hashes)
+    return hashes[: _unique(hashes)] if pays("sketch", 2e-5) else np.unique(hashes)
 
 
 def sketch(shingles: np.ndarray) -> np.ndarray:
     """MinHash of 32-bit shingle hashes, 128 x uint32; all ones for none."""
     a, b = _permutations()
     mixed = _fmix32(np.asarray(shingles, dtype=np.uint32))
-    if not COMPILED:
+    if not pays("sketch", 5e-5 + len(mixed) * 3e-7):
         return _minima_numpy(mixed, a, b)
     out = np.empty(PERMUTATIONS, dtype=np.uint32)
     _minima(mixed, a, b, out)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from trace_flywheel.curation.bands import BANDS, short_keys
+from trace_flywheel.curation.compiled import plain
 from trace_flywheel.curation.near_kernel import NONE, shared
 from trace_flywheel.curation.segment import Segment, halves
 from trace_flywheel.curation.sketch import Spans
@@ -182,7 +183,7 @@ class _Batch:
             for i in np.flatnonzero((which >= start) & (which < start + len(batch))).tolist():
                 at = which[i] - start
                 for side, (mine, theirs) in enumerate(zip((self.prompt, self.supervised), texts, strict=True)):
-                    measured[i, side] = shared(_set(mine, queries[i]), _set(theirs, at))
+                    measured[i, side] = plain(shared)(*_set(mine, queries[i]), *_set(theirs, at))
         return measured
 
 
@@ -190,8 +191,8 @@ BUFFER = 1 << 16
 """Entries of undecided and verified rows that are handed over together."""
 
 
-def _set(spans: Spans, row: int) -> np.ndarray:
-    return spans.values[spans.offsets[row] : spans.offsets[row + 1]]
+def _set(spans: Spans, row: int) -> tuple[np.ndarray, int, int]:
+    return spans.values, int(spans.offsets[row]), int(spans.offsets[row + 1])
 
 
 def _cut(spans: Spans, at: slice) -> Spans:

@@ -12,14 +12,14 @@ from trace_flywheel.curation.near_kernel import alike, shared
 
 
 @compiled
-def agreeing(left: np.ndarray, right: np.ndarray) -> float:
-    """Share of equal bytes of two sketches: never below the share of equal values."""
+def agreeing(left: np.ndarray, row: int, right: np.ndarray, query: int, side: int) -> float:
+    """Share of equal bytes of two sketches of a side: never below the share of equal values."""
     if not COMPILED:
-        return float(np.mean(left == right))
+        return float(np.mean(left[side, row] == right[side, query]))
     equal = 0
-    for k in range(len(left)):
-        equal += left[k] == right[k]
-    return float(equal / len(left))
+    for k in range(left.shape[2]):
+        equal += left[side, row, k] == right[side, query, k]
+    return float(equal / left.shape[2])
 
 
 @compiled
@@ -66,8 +66,8 @@ def survivors(
             rows_left += high[s, band, query] - low[s, band, query]
         if used + min(rows_left, len(away)) > len(out_row):
             return query, used
-        prompt = prompt_values[prompt_offsets[query] : prompt_offsets[query + 1]]
-        supervised = supervised_values[supervised_offsets[query] : supervised_offsets[query + 1]]
+        p_from, p_to = prompt_offsets[query], prompt_offsets[query + 1]
+        s_from, s_to = supervised_offsets[query], supervised_offsets[query + 1]
         while True:
             row = np.int64(-1)
             for band in range(bands):
@@ -83,25 +83,25 @@ def survivors(
             if away[row]:
                 continue
             of_prompt, of_supervised = int(np.int64(sizes[0, row])), int(np.int64(sizes[1, row]))
-            if not alike(len(prompt), of_prompt, threshold):
+            if not alike(p_to - p_from, of_prompt, threshold):
                 continue
-            if not alike(len(supervised), of_supervised, threshold):
+            if not alike(s_to - s_from, of_supervised, threshold):
                 continue
-            if agreeing(signs[1, row], query_signs[1, query]) < prefilter:
+            if agreeing(signs, int(row), query_signs, query, 1) < prefilter:
                 continue
-            if agreeing(signs[0, row], query_signs[0, query]) < prefilter:
+            if agreeing(signs, int(row), query_signs, query, 0) < prefilter:
                 continue
             verified = True
             p = -1.0
             a = -1.0
             if offsets[0, row + 1] - offsets[0, row] == of_prompt:
-                p = shared(prompt, values[offsets[0, row] : offsets[0, row + 1]])
+                p = shared(prompt_values, p_from, p_to, values, offsets[0, row], offsets[0, row + 1])
                 if p < threshold:
                     continue
             else:
                 verified = False
             if offsets[1, row + 1] - offsets[1, row] == of_supervised:
-                a = shared(supervised, values[offsets[1, row] : offsets[1, row + 1]])
+                a = shared(supervised_values, s_from, s_to, values, offsets[1, row], offsets[1, row + 1])
                 if a < threshold:
                     continue
             else:

@@ -15,7 +15,7 @@ import unicodedata
 
 import numpy as np
 
-from trace_flywheel.curation.compiled import COMPILED, compiled
+from trace_flywheel.curation.compiled import compiled, pays
 
 BYTE_BASE = 0x9E3779B97F4A7C15
 GRAM_BASE = 0xD6E8FEB86659FD93
@@ -44,7 +44,7 @@ def ngram_hashes(data: np.ndarray, table: np.ndarray, n: int) -> np.ndarray:
 
     `table` is 256 x uint8: 0 separates tokens, any other value is the byte that is hashed.
     """
-    if not COMPILED:
+    if not pays("sketch", 2e-4 + len(data) * 8e-8):
         return ngram_hashes_numpy(data, table, n)
     buffers = _scratch(len(data) // 2 + 2)
     grams: np.ndarray = buffers[1]
