@@ -25,7 +25,9 @@ def converted(job, out, *flags):
     return main(["convert", str(job), "--out", str(out), *flags])
 
 
-def test_a_table_of_rows_reads_back_as_written(job, tmp_path):
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_table_of_rows_reads_back_as_written(job, tmp_path, monkeypatch, alone):
+    monkeypatch.setattr(containers, "ALONE_BYTES", 0 if alone else 1_000_000)
     out = tmp_path / "rows.parquet"
     assert converted(job, out, "--format", "verl-sft") == 0
     rows = [line.value for line in table_lines(out)]
@@ -35,6 +37,16 @@ def test_a_table_of_rows_reads_back_as_written(job, tmp_path):
     with opened(VERL, tmp_path / "again.parquet") as file:
         file.writelines(json.dumps(row).encode() + b"\n" for row in rows)
     assert pq.read_table(tmp_path / "again.parquet") == pq.read_table(out)
+
+
+def test_a_process_that_cannot_write_the_table_leaves_what_was_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(containers, "ALONE_BYTES", 0)
+    out = tmp_path / "rows.parquet"
+    out.write_bytes(b"before")
+    with pytest.raises(FlywheelError, match=r"rows.parquet: JSONDecodeError"), opened(VERL, out) as file:
+        file.write(b"no row\n")
+    assert out.read_bytes() == b"before"
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
 
 
 def test_an_empty_table_has_its_columns(tmp_path):

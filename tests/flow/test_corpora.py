@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.flow.conftest import Flow, Row, sentence, trace, write_runs
+from trace_flywheel.flow import corpus_tables
 from trace_flywheel.flow.corpora import Corpora, corpora_digest, open_corpora
 from trace_flywheel.flow.corpus_segments import Comparison
 from trace_flywheel.flow.datasets import sft_dataset
@@ -104,7 +105,8 @@ def test_a_missing_corpus_is_said_in_words(tmp_path: Path) -> None:
         corpora_digest([tmp_path / "gone.jsonl"], tmp_path)
 
 
-def test_a_table_is_read_like_its_lines(tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_table_is_read_like_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:
     """Whatever a table makes of messages: structs with nulls for absent keys, or JSON text."""
     call = {"id": "c", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
     messages = [
@@ -113,6 +115,7 @@ def test_a_table_is_read_like_its_lines(tmp_path: Path) -> None:
         {"role": "tool", "content": "a b", "tool_call_id": "c"},
         {"role": "assistant", "content": "Two."},
     ]
+    monkeypatch.setattr(corpus_tables, "APART_BYTES", 0 if apart else 1_000_000)
     tables = {"structs": [{"messages": messages}, {"messages": None}], "text": [{"messages": json.dumps(messages)}]}
     expected = read_corpora([corpus(tmp_path, {"messages": messages})], tmp_path)
     for name, rows in tables.items():
@@ -123,7 +126,22 @@ def test_a_table_is_read_like_its_lines(tmp_path: Path) -> None:
         assert found.skipped == ({"structs.parquet": 1} if name == "structs" else {})
 
 
-def test_a_file_that_is_no_table_is_said_in_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", [False, True])
+def test_rows_of_a_table_are_found_again_by_their_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: bool
+) -> None:
+    monkeypatch.setattr(corpus_tables, "APART_BYTES", 0 if apart else 1_000_000)
+    path = tmp_path / "x.parquet"
+    rows = [{"messages": json.dumps([{"role": "user", "content": f"number {n}"}])} for n in range(50)]
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=20)
+    found = [messages[0].content for messages, _ in corpus_tables.Table(path).again([0, 15, 16, 19, 20, 49])]
+    assert found == [f"number {n}" for n in (0, 15, 16, 19, 20, 49)]
+    assert [placed.number for placed in corpus_tables.Table(path).rows()] == list(range(1, 51))
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_file_that_is_no_table_is_said_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:
+    monkeypatch.setattr(corpus_tables, "APART_BYTES", 0 if apart else 1_000_000)
     path = tmp_path / "x.parquet"
     path.write_text("no")
     with pytest.raises(FlywheelError, match=r"x.parquet: no Parquet file"):

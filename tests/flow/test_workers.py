@@ -2,10 +2,12 @@
 
 import multiprocessing
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from trace_flywheel.flow.workers import Crash, run_alone, run_tasks, worker_count
+from trace_flywheel.flow.workers import Crash, run_alone, run_tasks, streamed, worker_count
 from trace_flywheel.records.errors import FlywheelError
 
 
@@ -41,6 +43,47 @@ def test_a_task_alone_cannot_take_its_caller_with_it() -> None:
     crash = run_alone(ten_times, None, 2)
     assert isinstance(crash, Crash)
     assert crash.died
+
+
+def numbers(until: int) -> Iterator[tuple[int, int]]:
+    for number in range(until):
+        yield os.getpid(), ten_times(None, number)
+
+
+def test_a_stream_is_made_elsewhere_and_comes_in_order() -> None:
+    results = list(streamed(numbers, 2))
+    assert [number for _, number in results] == [0, 10]
+    assert os.getpid() not in {process for process, _ in results}
+
+
+def test_a_stream_that_nobody_reads_on_ends_its_process() -> None:
+    stream = streamed(endless, 0)
+    process = next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    assert not Path(f"/proc/{process}").exists()
+
+
+def endless(_: int) -> Iterator[int]:
+    while True:
+        yield os.getpid()
+
+
+@pytest.mark.parametrize(("until", "told"), [(3, "died"), (-1, "do this instead"), (-2, "ValueError in test_workers")])
+def test_what_ends_a_stream_is_told_after_what_it_gave(until: int, told: str) -> None:
+    stream = streamed(ending, until)
+    assert next(stream) == "first"
+    with pytest.raises(FlywheelError, match=told) as caught:
+        next(stream)
+    assert "secret" not in str(caught.value)
+
+
+def ending(how: int) -> Iterator[str]:
+    yield "first"
+    if how == -1:
+        raise FlywheelError("do this instead")
+    if how == -2:
+        raise ValueError("the text of this error holds a secret")
+    os._exit(9)
 
 
 @pytest.mark.parametrize("asked", [1, 2, 7])

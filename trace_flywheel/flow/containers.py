@@ -6,6 +6,7 @@ types come from the layout's schema, never from the rows.
 
 import os
 import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import orjson
 
 from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.outputs import STDOUT, written
+from trace_flywheel.flow.workers import Crash, run_alone
 from trace_flywheel.records.errors import FlywheelError, UsageError
 from trace_flywheel.sources.jsonl import Line
 from trace_flywheel.trainers.layout import Layout
@@ -23,6 +25,8 @@ BATCH = 1000
 """Most rows of one Parquet row group."""
 PIECE_BYTES, GROUP_BYTES = 2_000_000, 16_000_000
 """Bytes of lines that are taken apart at once (as objects they are six times as many), and of a row group."""
+ALONE_BYTES = 1_000_000
+"""Lines of more bytes are worth a process that makes the table."""
 RESULTS = "results.jsonl"
 
 
@@ -53,14 +57,32 @@ def opened(layout: Layout, out: Path) -> Iterator[BinaryIO]:
 
 
 def _table(layout: Layout, spool: Path, out: Path) -> None:
+    with replaced(out) as file:
+        task = spool, Path(file.name)
+        if "pyarrow" in sys.modules and spool.stat().st_size < ALONE_BYTES:
+            _write_table(layout.NAME, task)
+            return
+        # in a process of its own: what read the rows holds its memory still, and the library alone takes 50 MB
+        done = run_alone(_write_table, layout.NAME, task)
+        if isinstance(done, Crash):
+            raise FlywheelError(f"{out}: {done.reason}")
+
+
+def _write_table(name: str, task: tuple[Path, Path]) -> None:
+    """The lines of a spool as a table, into a file that is there."""
     # tables are imported for the layouts that are one
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from trace_flywheel.flow.table_schemas import table_schema
 
-    schema = table_schema(layout.NAME)
-    with replaced(out) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer, spool.open("rb") as lines:
+    spool, out = task
+    schema = table_schema(name)
+    with (
+        out.open("wb") as file,
+        pq.ParquetWriter(file, schema, compression="zstd") as writer,
+        spool.open("rb") as lines,
+    ):
         group, rows, size = [schema.empty_table()], 0, 0
         for piece in _pieces(lines):
             group.append(pa.Table.from_pylist([orjson.loads(line) for line in piece], schema=schema))

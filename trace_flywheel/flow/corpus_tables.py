@@ -1,20 +1,27 @@
-"""Corpora that are Parquet files."""
+"""Corpora that are Parquet files. A large one is read in a process of its own: what reading takes, it keeps."""
 
+import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from trace_flywheel.flow.corpus_files import File
 from trace_flywheel.flow.corpus_rows import Mark, Placed, known_again
 from trace_flywheel.flow.corpus_shapes import Conversation, conversation_of
+from trace_flywheel.flow.workers import streamed
 from trace_flywheel.records.errors import FlywheelError
 
-BATCH_ROWS = 64
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+BATCH_ROWS = 16
 """Rows held as objects at a time: whole conversations, a hundred times as large as in the file."""
+APART_BYTES = 500_000
+"""A larger file is worth a process that reads it."""
+Row = dict[str, Any]
 
 
 class Table(File):
@@ -24,36 +31,54 @@ class Table(File):
         return super().mark(before)[0], False  # a table that grows is written anew
 
     def rows(self, after: Mark | None = None) -> Iterator[Placed]:
-        position = 0
-        with self._opened() as file:
-            for batch in file.iter_batches(BATCH_ROWS):
-                for row in batch.to_pylist():
-                    yield Placed(position + 1, position, conversation_of(_told(row)))
-                    position += 1
+        for position, row in enumerate(self._read(None)):
+            yield Placed(position + 1, position, conversation_of(_told(row)))
 
     def again(self, places: Sequence[int]) -> Iterator[Conversation]:
-        wanted, start = np.asarray(places), 0
-        with self._opened() as file:
-            for group in range(file.metadata.num_row_groups):
-                end = start + file.metadata.row_group(group).num_rows
-                here = wanted[(wanted >= start) & (wanted < end)] - start
-                if len(here):
-                    chosen = file.read_row_group(group).take(pa.array(here))
-                    for batch in chosen.to_batches(BATCH_ROWS):
-                        for row in batch.to_pylist():
-                            yield known_again(_told(row), self.name)
-                start = end
+        for row in self._read(places):
+            yield known_again(_told(row), self.name)
 
-    def _opened(self) -> pq.ParquetFile:
-        try:
-            return pq.ParquetFile(self.path)
-        except pa.ArrowInvalid as error:
-            raise FlywheelError(
-                f"{self.path}: no Parquet file ({error}); correct --dedup-against or the setting `corpora`"
-            ) from None
+    def _read(self, places: Sequence[int] | None) -> Iterator[Row]:
+        asked = self.path, places
+        apart = self.stamp()[0] > APART_BYTES or "pyarrow" not in sys.modules
+        for rows in streamed(_batches, asked) if apart else _batches(asked):
+            yield from rows
 
 
-def _told(row: dict[str, Any]) -> dict[str, Any]:
+def _batches(asked: tuple[Path, Sequence[int] | None]) -> Iterator[list[Row]]:
+    """The rows of a file, or those at some places, a few at a time."""
+    # tables are imported where one is read
+    import pyarrow as pa
+
+    path, places = asked
+    wanted, start = None if places is None else np.asarray(places), 0
+    with _opened(path) as file:
+        for group in range(file.metadata.num_row_groups):
+            end = start + file.metadata.row_group(group).num_rows
+            if wanted is None or np.any((wanted >= start) & (wanted < end)):
+                for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], use_threads=False):
+                    if wanted is None:
+                        yield batch.to_pylist()
+                    else:
+                        here = wanted[(wanted >= start) & (wanted < start + len(batch))] - start
+                        yield batch.take(pa.array(here)).to_pylist()
+                    start += len(batch)
+            start = end
+
+
+def _opened(path: Path) -> "pq.ParquetFile":
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path, pre_buffer=False)  # else a whole row group is read ahead
+    except pa.ArrowInvalid as error:
+        raise FlywheelError(
+            f"{path}: no Parquet file ({error}); correct --dedup-against or the setting `corpora`"
+        ) from None
+
+
+def _told(row: Row) -> Row:
     """A table's row, absent columns as if they were not there."""
     return {name: _plain(value) for name, value in row.items() if value is not None}
 

@@ -14,9 +14,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -111,14 +112,60 @@ def run_alone(function: Callable[[Shared, Task], Result], shared: Shared, task: 
         return result
 
 
+def streamed(function: Callable[[Task], Iterable[Result]], task: Task) -> Iterator[Result]:
+    """What `function(task)` yields, made in a process of its own, whose memory goes with it.
+
+    A fault of it comes as `FlywheelError`. Few results are ahead of the reader: a pipe holds them.
+    """
+    if _is_daemonic():
+        yield from function(task)
+        return
+    context = _context(function)
+    receiver, sender = context.Pipe(duplex=False)
+    # A daemon: it ends with this process, whatever ends that.
+    process = context.Process(target=_send, args=(sender, function, task), daemon=True)
+    process.start()
+    sender.close()
+    try:
+        while (result := _received(receiver)) is not None:
+            yield result[0]
+    finally:
+        receiver.close()  # whoever still sends then ends
+        process.join()
+
+
+def _received(receiver: Any) -> tuple[Any] | None:
+    try:
+        result = receiver.recv()
+    except EOFError:
+        result = Crash("the process that worked on it died (out of memory, or a crash in a library)", died=True)
+    if isinstance(result, Crash):
+        raise FlywheelError(result.reason)
+    return cast("tuple[Any] | None", result)
+
+
+def _send(sender: Any, function: Callable[[Any], Iterable[Any]], task: Any) -> None:
+    def all_of(_: None, task: Any) -> None:
+        for result in function(task):
+            sender.send((result,))
+
+    crash = _guarded(all_of, None, task)
+    with suppress(OSError):  # the reader is gone: it wanted no more
+        sender.send(crash)
+
+
 def _pool(function: Callable[..., Any], shared: Any, workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, mp_context=_context(function), initializer=_start, initargs=(function, shared))
+
+
+def _context(function: Callable[..., Any]) -> Any:
     if sys.platform == "linux":
         context = multiprocessing.get_context("forkserver")
         # Imported once, by the server, whose memory its processes share: each import costs a process two seconds.
         context.set_forkserver_preload(["__main__", function.__module__])
     else:
         context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_start, initargs=(function, shared))
+    return context
 
 
 _work: tuple[Callable[..., Any], Any] | None = None

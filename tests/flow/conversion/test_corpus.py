@@ -90,6 +90,25 @@ def test_a_table_and_lines_of_no_known_shape(jobs):
     assert warnings == ["other.jsonl: 2 line(s) of no known shape are not compared"]
 
 
+def test_tables_take_no_memory_of_the_process_that_converts(jobs):
+    """Neither the corpus that is one nor the output that becomes one: their library alone takes 30 MB."""
+    convert(Request((jobs,), jobs.parent / "before.parquet", format="verl-sft"), 1)
+    program = """
+import sys
+from trace_flywheel.cli.main import main
+
+code = main(sys.argv[1:])
+sys.exit(code or "pyarrow" in sys.modules)
+"""
+    words = ["convert", "jobs", "--out", "rows.parquet", "--format", "verl-sft", "--dedup-against", "before.parquet"]
+    command = [sys.executable, "-c", program, *words]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=jobs.parent, env=env)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "Converted 0 row(s) from 2 rollout(s) -> rows.parquet\n"
+    assert pq.read_metadata(jobs.parent / "rows.parquet").num_rows == 0
+
+
 def test_what_cannot_be_compared_stops_before_anything_is_written(jobs):
     with pytest.raises(FlywheelError, match=r"gone.jsonl: the corpus cannot be read"):
         run(jobs, jobs.parent / "gone.jsonl")
