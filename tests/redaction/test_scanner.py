@@ -73,6 +73,15 @@ def test_a_token_cut_by_a_line_continuation_is_one_finding() -> None:
     assert spans(FAST, text) == {0: [(10, 52, "github_token"), (56, 96, "github_token")]}
 
 
+@pytest.mark.parametrize("scanner", [FAST, SLOW], ids=["hyperscan", "re2"])
+def test_a_placeholder_is_seen_and_is_no_finding(scanner: Scanner) -> None:
+    marked, plain = scanner.look_at_texts(["ok", "[REDACTED:email:4]"]), scanner.look_at_texts(["[REDACTED]"])
+    assert (marked.marked, marked.calm) == (True, True)
+    assert (plain.marked, plain.calm) == (False, True)
+    both = scanner.look_at_texts(["[REDACTED:email:4]", GITHUB])
+    assert (both.marked, both.calm, both.findings(0), len(both.findings(1))) == (True, False, [], 1)
+
+
 def test_threads_share_a_scanner() -> None:
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda n: spans(FAST, "x" * n, GITHUB), range(200)))

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from benchmarks.redaction_rival import ratios
 from tests.redaction.texts import rollout
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout
@@ -35,3 +36,10 @@ def test_at_least_200_times_plain_re() -> None:
         pattern.findall(sample)
     plain = len(sample) / (time.process_time() - start)
     assert ours > 200 * plain, f"{ours / 1e6:.0f} MB/s against {plain / 1e6:.2f} MB/s"
+
+
+@pytest.mark.slow
+def test_near_a_bare_structure_that_finds_the_same() -> None:
+    """A guard with room for a busy machine: `python -m benchmarks.redaction_rival` measures."""
+    told = ratios(rounds=5)
+    assert told["all"].ratio < 2.0, told

@@ -11,6 +11,8 @@ import pytest
 
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.redaction.rules import expand
+from trace_flywheel.redaction.spread import in_base64, may_be_wrapped
+from trace_flywheel.redaction.wrapping import WIDTH
 
 PASSWORD = "Zx9/k+Q2wVb7!pT4"
 TOKEN = expand("gh{|}p_{a36}", "wrapping")
@@ -76,3 +78,14 @@ def test_what_is_wrapped_and_holds_none_stays() -> None:
     clean, counts = redactor("all").redact_value(f"use {TOKEN}\n{text}")
     assert clean == f"use [REDACTED:github_token:1]\n{text}"
     assert counts == {"github_token": 1}
+
+
+@pytest.mark.parametrize("width", [WIDTH, 33, 57, 64, 76])
+@pytest.mark.parametrize("value", [PASSWORD[:12], PASSWORD, TOKEN, TOKEN * 3])
+def test_half_of_a_value_is_on_one_line_wherever_lines_end(value: str, width: int) -> None:
+    needles = [form.encode() for form in in_base64(value.encode())]
+    for lead in range(2 * width):
+        for quote in QUOTES.values():
+            block = quote(wrapped(b"x" * lead + value.encode() + b"y" * 80, width))
+            assert may_be_wrapped(block.encode(), needles)
+    assert not may_be_wrapped(wrapped(b"x" * 400, width).encode(), needles)

@@ -114,8 +114,9 @@ def visit(rollout: Rollout, take: Taking) -> Rollout:
 
 
 def _with(struct: S, changes: dict[str, Any]) -> S:
-    changed = {name: value for name, value in changes.items() if value is not getattr(struct, name)}
-    return msgspec.structs.replace(struct, **changed) if changed else struct
+    for name in [name for name, value in changes.items() if value is getattr(struct, name)]:
+        del changes[name]
+    return msgspec.structs.replace(struct, **changes) if changes else struct
 
 
 def _each(items: tuple[T, ...], change: Callable[[int, T], T]) -> tuple[T, ...]:
@@ -159,7 +160,8 @@ def _message(message: Message, take: Taking, owner: Owner) -> Message:
     content = message.content
     changes: dict[str, Any] = {}
     if isinstance(content, str):
-        changes["content"] = take(content, owner)
+        if (text := take(content, owner)) is not content:
+            changes["content"] = text
     elif content:
         changes["content"] = _parts(content, take, owner)
     if message.reasoning is not None:

@@ -24,12 +24,10 @@ class Gathered:
     def __init__(self, rollout: Rollout) -> None:
         self.values: list[Any] = []
         """Every text or plain data, in the order of `fields.visit`."""
-        self.names: dict[str, str] = dict(zip(_fields(rollout), FIELDS, strict=True))
+        self.names: dict[str, str] = {name: field for name, field in zip(_fields(rollout), FIELDS, strict=True) if name}
         """Every name (ids, agents, tools), with a field in which it stands."""
         self._tokens: list[tuple[dict[str, Any], Owner]] = []
         values, names = self.values, self.names
-        for absent in (None, ""):
-            names.pop(absent, None)  # type: ignore[arg-type]
         names[rollout.source.path] = "source.path"
         self._add_messages(rollout.messages, "message", -1)
         for tool in rollout.tools:

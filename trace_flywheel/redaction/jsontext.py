@@ -30,6 +30,13 @@ class Leaf(msgspec.Struct, eq=False):
     number: bool = False
     is_key: bool = False
     """The text is itself a key."""
+    encoded: bytes | None = None
+
+    def data(self) -> bytes:
+        """The text as detectors and patterns see it, encoded once."""
+        if self.encoded is None:
+            self.encoded = self.text.encode("utf-8", "replace")
+        return self.encoded
 
 
 class Node(msgspec.Struct):

@@ -5,7 +5,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -15,7 +15,7 @@ from trace_flywheel.redaction.depth import LIMIT, DeepDataError, deeper_than
 from trace_flywheel.redaction.jsontext import Leaf, Node, node_of
 from trace_flywheel.redaction.policy import Allowed
 from trace_flywheel.redaction.replacing import value_of
-from trace_flywheel.redaction.scanner import Scanner
+from trace_flywheel.redaction.scanner import Look, Scanner
 from trace_flywheel.redaction.spans import Finding, resolve
 
 DATA_URI = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,[A-Za-z0-9+/=_-]*")
@@ -36,11 +36,25 @@ class SecretLeftError(Exception):
 class Seen:
     """What one look at values saw: those with findings or with JSON taken apart, by place, and findings by leaf."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, starts: Sequence[int], marked: bool) -> None:
         self.data = data
         """The values and names looked at, with a separator before, between and after."""
+        self.starts = starts
+        """Where each of them begins in the data, and where one after the last would."""
+        self.marked = marked
+        """Whether a placeholder stands anywhere."""
         self.nodes: dict[int, Node] = {}
         self.found: dict[Leaf, list[Finding]] = {}
+
+
+class Sight(NamedTuple):
+    """Values in which a detector matches somewhere: `texts` are those at `places`, then the names."""
+
+    look: Look
+    texts: Sequence[str]
+    values: Sequence[Any]
+    places: Sequence[int]
+    names: Mapping[str, str]
 
 
 class Looker:
@@ -59,36 +73,46 @@ class Looker:
         A plain text needs the one detector pass; JSON is taken apart and its values are looked at by themselves. Names
         (text to field) are seen by the same pass: a secret in one raises `SecretLeftError`.
         """
+        sight = self.sight(values, places, names)
+        if sight is None:
+            return None
+        with budget.enforced():
+            return self.judged(sight, budget)
+
+    def sight(self, values: Sequence[Any], places: Sequence[int], names: Mapping[str, str] = NO_NAMES) -> Sight | None:
+        """The first half of `look`, the detectors' pass, which nothing holds up."""
         texts = [*(values if len(places) == len(values) else [values[i] for i in places]), *names]
         try:
-            look = self._scanner.look_at_texts(texts, budget)
+            look = self._scanner.look_at_texts(texts)
         except TypeError:
             texts = [text if isinstance(text, str) else bytes_of(text).decode() for text in texts]
-            look = self._scanner.look_at_texts(texts, budget)
-        if look.calm:
-            return None
-        seen, suspects = Seen(look.data), look.suspects()
-        with budget.enforced():
-            first_name = bisect_left(suspects, len(places))
-            for n in suspects[first_name:]:
-                if findings := secrets_of(self._not_allowed(texts[n], look.findings(n))):
-                    raise SecretLeftError(findings[0].rule.name, field=names[texts[n]])
-            parsed: list[Node] = []
-            for n in suspects[:first_name]:
-                node = node_at(values[places[n]])
-                if node.leaf is None:
-                    seen.nodes[places[n]] = node
-                    parsed.append(node)
-                elif findings := self._not_allowed(node.leaf.text, look.findings(n)):
-                    seen.nodes[places[n]] = node
-                    seen.found[node.leaf] = findings
-            if parsed:
-                seen.found |= self._found_in(parsed, budget)
+            look = self._scanner.look_at_texts(texts)
+        return None if look.calm else Sight(look, texts, values, places, names)
+
+    def judged(self, sight: Sight, budget: Budget) -> Seen:
+        """The second half: what of it are findings. Runs inside `budget.enforced`."""
+        look, texts, values, places, names = sight
+        seen, suspects = Seen(look.data, look.starts, look.marked), look.suspects()
+        first_name = bisect_left(suspects, len(places))
+        for n in suspects[first_name:]:
+            if findings := secrets_of(self._not_allowed(texts[n], look.findings(n, budget))):
+                raise SecretLeftError(findings[0].rule.name, field=names[texts[n]])
+        parsed: list[Node] = []
+        for n in suspects[:first_name]:
+            node = node_at(values[places[n]])
+            if node.leaf is None:
+                seen.nodes[places[n]] = node
+                parsed.append(node)
+            elif findings := self._not_allowed(node.leaf.text, look.findings(n, budget)):
+                seen.nodes[places[n]] = node
+                seen.found[node.leaf] = findings
+        if parsed:
+            seen.found |= self._found_in(parsed, budget)
         return seen
 
     def look_at_line(self, line: bytes, budget: Budget) -> dict[Leaf, list[Finding]]:
         """Findings of a line of JSON, which is taken apart only where a detector sees something."""
-        if self._scanner.look([line], budget=budget).calm:
+        if self._scanner.look([line]).calm:
             return {}
         with budget.enforced():
             return self._found_in([node_of(line.decode())], budget)

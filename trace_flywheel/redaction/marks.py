@@ -10,6 +10,8 @@ PLACEHOLDER = re.compile(r"\[REDACTED:([a-z0-9_]+):(\d+)\]")
 
 OPENS = b"[REDACTED:"
 """How every placeholder begins."""
+DETECTOR = r"\[REDACTED:"
+"""Whether there is one, seen by the pass that looks for findings."""
 
 
 class Marks:

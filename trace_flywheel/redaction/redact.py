@@ -80,17 +80,19 @@ class Redactor:
         values, tokens = gathered.values, gathered.spelled()
         texts = len(values)
         values += [text for text, _ in tokens]
-        touched, seen = cleaned(self._looker, values, Budget(self._budget), gathered.names)
+        touched, seen = cleaned(self._looker, values, self._budget, gathered.names)
         if not touched:
             clean = rollout if rollout.redactions is not None else msgspec.structs.replace(rollout, redactions={})
             return clean, ()
         taking = Taking(values, {i for i in touched if i < texts})
         visited = visit(rollout, taking)
-        told = set(taking.owners.values())
-        owners = taking.owners | {texts + i: owner for i, (_, owner) in enumerate(tokens)}
+        owners = taking.owners
+        told = set(owners.values())
+        if tokens:
+            owners = owners | {texts + i: owner for i, (_, owner) in enumerate(tokens)}
+            # What tokens spell is told where no text of theirs was: it goes with them and is no second finding.
+            seen = [(i, rule, value) for i, rule, value in seen if i < texts or owners[i] not in told]
         redacted, removed = without_tokens(visited, told | {owners[i] for i in touched})
-        # What tokens spell is told where no text of theirs was: it goes with them and is no second finding.
-        seen = [(i, rule, value) for i, rule, value in seen if i < texts or owners[i] not in told]
         total = dict(rollout.redactions or {})
         for _, rule, _ in seen:
             total[rule] = total.get(rule, 0) + 1
@@ -115,7 +117,7 @@ class Redactor:
     def redact_value_told(self, value: Any, place: str = "") -> tuple[Any, tuple[Sighting, ...]]:
         """`redact_value`, and what was replaced, told as at `place`."""
         values = [value]
-        _, seen = cleaned(self._looker, values, Budget(self._budget))
+        _, seen = cleaned(self._looker, values, self._budget)
         return values[0], tuple(
             Sighting(place, rule, fingerprint(self._key, found) if self._key else "") for _, rule, found in seen
         )

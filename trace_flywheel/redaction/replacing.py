@@ -1,6 +1,7 @@
 """Findings turned into placeholders: in a leaf's text, and in a name that has to stay a name."""
 
 from bisect import bisect_right
+from operator import itemgetter
 
 from trace_flywheel.redaction.identities import masked_name
 from trace_flywheel.redaction.joints import Joined
@@ -19,14 +20,12 @@ def value_of(data: bytes, finding: Finding) -> str:
 
 def text_of(leaf: Leaf, findings: list[Finding], known: Known, marks: Marks, told: list[tuple[str, str]]) -> str:
     """A leaf's text with placeholders for its findings and for every known value in it; `told` gets (rule, value)."""
-    data = leaf.text.encode("utf-8", "replace")
+    data = leaf.data()
     spans = [(f.start, f.end, value_of(data, f), f.rule.name) for f in findings]
-    starts = [start for start, *_ in spans]
     for start, end, value, rule in known.spans(data):
-        i = bisect_right(starts, start)
-        if (not i or spans[i - 1][1] <= start) and (i == len(spans) or end <= starts[i]):
+        i = bisect_right(spans, start, key=itemgetter(0))
+        if (not i or spans[i - 1][1] <= start) and (i == len(spans) or end <= spans[i][0]):
             spans.insert(i, (start, end, value, rule))
-            starts.insert(i, start)
     if not spans:
         return leaf.text
     out, last = bytearray(), 0

@@ -11,8 +11,8 @@ from typing import Any
 
 from trace_flywheel.redaction.budget import Budget
 from trace_flywheel.redaction.jsontext import Leaf
-from trace_flywheel.redaction.looking import NO_NAMES, Looker, SecretLeftError, Seen, bytes_of, node_at
-from trace_flywheel.redaction.marks import OPENS, Marks
+from trace_flywheel.redaction.looking import NO_NAMES, Looker, SecretLeftError, Seen, Sight, bytes_of, node_at
+from trace_flywheel.redaction.marks import Marks
 from trace_flywheel.redaction.replacing import text_of, value_of
 from trace_flywheel.redaction.spans import Finding, starts_of
 from trace_flywheel.redaction.spread import Known, strong
@@ -30,39 +30,59 @@ class NumberFindingError(Exception):
 
 
 def cleaned(
-    looker: Looker, values: list[Any], budget: Budget, names: Mapping[str, str] = NO_NAMES
+    looker: Looker, values: list[Any], seconds: float, names: Mapping[str, str] = NO_NAMES
 ) -> tuple[set[int], list[tuple[int, str, str]]]:
     """Replaces findings in the values, in place, until none is left: the places touched, and each replacement as
     (place, rule, value). `names` (text to field) are not replaced: they hold no secret and no value of elsewhere.
     """
     touched: set[int] = set()
     told: list[tuple[int, str, str]] = []
-    seen = looker.look(values, range(len(values)), budget, names)
-    if seen is None:
-        return touched, told
-    known, marks = Known(), Marks(values if OPENS in seen.data else ())
+    sight = looker.sight(values, range(len(values)), names)
+    if sight is not None:
+        budget = Budget(seconds)
+        with budget.enforced():
+            _clean(looker, sight, values, budget, names, touched, told)
+    return touched, told
+
+
+def _clean(
+    looker: Looker,
+    sight: Sight,
+    values: list[Any],
+    budget: Budget,
+    names: Mapping[str, str],
+    touched: set[int],
+    told: list[tuple[int, str, str]],
+) -> None:
+    """The rounds; the first of them has been looked at."""
+    seen = looker.judged(sight, budget)
+    known, marks = Known(), Marks(values if seen.marked else ())
     for n in range(ROUNDS):
-        if seen is None or not seen.found:
-            return touched, told
+        if not seen.found:
+            return
         _refuse_fixed(seen.found)
         if fresh := _strong_values(seen.found):
-            with budget.enforced():
-                forms = [form for value, rule in fresh for form in known.add(value, rule)]
-                data = seen.data if n == 0 else b"\n".join((b"", *map(bytes_of, values), *map(bytes_of, names), b""))
-                _add_holding(seen, known, data, values, names, forms)
+            if n:
+                texts = [*map(bytes_of, values), *map(bytes_of, names)]
+                seen.data = b"\n".join((b"", *texts, b""))
+                seen.starts = starts_of(texts, len(seen.data))
+            _add_holding(seen, known, values, names, fresh)
         todo = _replace(seen, values, known, marks, told)
         touched.update(todo)
-        seen = looker.look(values, todo, budget)
-    if seen is not None and seen.found:
+        again = looker.sight(values, todo)
+        if again is None:
+            return
+        seen = looker.judged(again, budget)
+    if seen.found:
         raise SecretLeftError(next(iter(seen.found.values()))[0].rule.name)
-    return touched, told
 
 
 def _replace(seen: Seen, values: list[Any], known: Known, marks: Marks, told: list[tuple[int, str, str]]) -> list[int]:
     """Placeholders into every value taken apart; the places that changed."""
     changed = []
     for i in sorted(seen.nodes):
-        node, here = seen.nodes[i], list[tuple[str, str]]()
+        node = seen.nodes[i]
+        here: list[tuple[str, str]] = []
         if node.leaf is not None:
             text = text_of(node.leaf, seen.found.get(node.leaf, []), known, marks, here)
         else:
@@ -90,20 +110,18 @@ def _strong_values(found: Mapping[Leaf, list[Finding]]) -> list[tuple[str, str]]
     for leaf, findings in found.items():
         for finding in findings:
             if finding.rule.family != "personal":
-                rules.setdefault(value_of(bytes_of(leaf.text), finding), finding.rule.name)
+                rules.setdefault(value_of(leaf.data(), finding), finding.rule.name)
     return [(value, rule) for value, rule in rules.items() if strong(value)]
 
 
 def _add_holding(
-    seen: Seen, known: Known, data: bytes, values: Sequence[Any], names: Mapping[str, str], forms: Sequence[bytes]
+    seen: Seen, known: Known, values: Sequence[Any], names: Mapping[str, str], fresh: Sequence[tuple[str, str]]
 ) -> None:
     """The other values that hold a known one, taken apart. Raises `SecretLeftError` where a key or a name holds one.
 
-    `data` is all values and names with separators between, as the detectors saw them."""
-    starts: list[int] = []
-    for place in known.held(data, forms):
-        starts = starts or starts_of([*map(bytes_of, values), *map(bytes_of, names)], len(data))
-        i = min(bisect_right(starts, place) - 1, len(values) + len(names) - 1)
+    `seen` is of all values and names."""
+    for place in known.held(seen.data, fresh):
+        i = min(bisect_right(seen.starts, place) - 1, len(values) + len(names) - 1)
         if i >= len(values):
             name = list(names)[i - len(values)]
             _refuse([name], known, field=names[name])

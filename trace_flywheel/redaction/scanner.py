@@ -14,7 +14,9 @@ from trace_flywheel.redaction.assignment import is_secret_value
 from trace_flywheel.redaction.budget import UNLIMITED, Budget
 from trace_flywheel.redaction.engines import Engine, HyperscanEngine, Re2Engine, best_engine
 from trace_flywheel.redaction.joints import DETECTORS, Joined, has_joint
+from trace_flywheel.redaction.marks import DETECTOR as MARK_DETECTOR
 from trace_flywheel.redaction.marks import OPENS
+from trace_flywheel.redaction.patterns import searching
 from trace_flywheel.redaction.rules import Rule, expand
 from trace_flywheel.redaction.spans import Finding, end_of, regions, resolve, starts_of
 from trace_flywheel.redaction.validators import VALIDATORS
@@ -42,21 +44,28 @@ class Look:
         data: bytes,
         leaves: Sequence[bytes] | Sequence[str],
         joints: bool = True,
-        budget: Budget = UNLIMITED,
     ) -> None:
         """`data` is the leaves with separators around them; where each begins is asked only when there is a hit."""
-        self._scanner, self.data, self._budget = scanner, data, budget
-        hits = scanner.engine.hits(data)
+        self._scanner, self.data = scanner, data
+        hits, mark = scanner.engine.hits(data), scanner.mark
+        self.marked = False
+        """Whether a placeholder stands anywhere."""
+        for expression, _ in hits:
+            if expression == mark:
+                self.marked = True
+                hits = [hit for hit in hits if hit[0] != mark]
+                break
         self.calm = not hits
         """No detector matches anywhere: there is no finding."""
         if self.calm:
             return
         self._hits: dict[int, dict[int, list[int]]] = {}
         self._jointed: set[int] = set()
-        self._starts = starts_of(leaves, len(data))
+        self.starts = starts_of(leaves, len(data))
+        """Where each leaf begins in the data, and where one after the last would."""
         last = len(leaves) - 1
         for expression, end in hits:
-            touched = range(len(leaves)) if end < 0 else (min(max(bisect_right(self._starts, end - 1) - 1, 0), last),)
+            touched = range(len(leaves)) if end < 0 else (min(max(bisect_right(self.starts, end - 1) - 1, 0), last),)
             for leaf in touched:
                 for rule in scanner.rules_of[expression]:
                     if rule < len(scanner.rules):
@@ -68,19 +77,20 @@ class Look:
         """Leaves with any detector match, in order: a superset of those with findings."""
         return [] if self.calm else sorted(self._hits.keys() | self._jointed)
 
-    def findings(self, leaf: int) -> list[Finding]:
-        """Confirmed findings of a leaf, in order of place, not overlapping."""
+    def findings(self, leaf: int, budget: Budget = UNLIMITED) -> list[Finding]:
+        """Confirmed findings of a leaf, in order of place, not overlapping. Raises `RuleTimeoutError` when the time is
+        over."""
         if self.calm or (leaf not in self._hits and leaf not in self._jointed):
             return []
-        low, high = self._starts[leaf], self._starts[leaf + 1] - 1
+        low, high = self.starts[leaf], self.starts[leaf + 1] - 1
         found: list[Finding] = []
         taken: list[tuple[int, int]] = []
         for rule, ends in sorted(self._hits.get(leaf, {}).items()):
-            new = list(self._scanner.confirmed(rule, self.data, ends, low, high, self._budget, taken))
+            new = list(self._scanner.confirmed(rule, self.data, ends, low, high, budget, taken))
             found += [Finding(start - low, end - low, rule, self._scanner.rules[rule]) for start, end in new]
             taken = sorted(taken + new) if taken else new
         if leaf in self._jointed:
-            found += self._scanner.over_joints(self.data[low:high], self._budget)
+            found += self._scanner.over_joints(self.data[low:high], budget)
         return resolve(found)
 
 
@@ -92,13 +102,14 @@ class Scanner:
         options = re2.Options()
         options.max_mem = 64 << 20
         try:
-            self._confirm = [re2.compile(rule.pattern().encode(), options) for rule in self.rules]
-            self._detect = [re2.compile(rule.expression().encode(), options) for rule in self.rules]
+            confirm = [re2.compile(rule.pattern().encode(), options) for rule in self.rules]
+            self._detect = [searching(re2.compile(rule.expression().encode(), options)) for rule in self.rules]
             self._context = [re2.compile(r.context.encode(), options) if r.context else None for r in self.rules]
             self._unless = [re2.compile(r.unless.encode(), options) if r.unless else None for r in self.rules]
             expressions = [
                 *((rule.database, rule.expression()) for rule in self.rules),
                 *(("literal", joint) for joint in DETECTORS),
+                ("literal", MARK_DETECTOR),
             ]
             unique = list(dict.fromkeys(expressions))
             self.engine: Engine = (engine or best_engine())(unique)
@@ -106,30 +117,33 @@ class Scanner:
             raise ScannerError(f"a redaction rule does not compile: {error}") from error
         places = {expression: place for place, expression in enumerate(unique)}
         self.rules_of: list[list[int]] = [[] for _ in unique]
-        """Rules by expression; an index past the last rule means a joint inside a value."""
+        """Rules by expression; an index past the last rule means a joint inside a value, or a placeholder."""
+        self.mark = places["literal", MARK_DETECTOR]
         for rank, expression in enumerate(expressions):
             self.rules_of[places[expression]].append(rank)
-        self._name_group = [p.groupindex.get(b"name", 0) for p in self._confirm]
+        self._implied = [not rule.detect and not rule.confirm for rule in self.rules]
+        """Rules of the short form: the confirm pattern is the detector with more before and behind it."""
+        self._confirm = [searching(pattern) for pattern in confirm]
+        self._name_group = [p.groupindex.get(b"name", 0) for p in confirm]
         self._value_groups = [
             [i for i in range(1, p.groups + 1) if i != named]
-            for p, named in zip(self._confirm, self._name_group, strict=True)
+            for p, named in zip(confirm, self._name_group, strict=True)
         ]
         self._checks = [[VALIDATORS[c] for c in rule.check] for rule in self.rules]
         self._prove()
 
-    def look(self, leaves: Sequence[bytes], joints: bool = True, budget: Budget = UNLIMITED) -> "Look":
-        """One detector pass over all leaves; the rest is done leaf by leaf, as asked. Findings that are asked for raise
-        `RuleTimeoutError` when the budget is spent."""
-        return Look(self, b"%b%b%b" % (SEPARATOR, SEPARATOR.join(leaves), SEPARATOR), leaves, joints, budget)
+    def look(self, leaves: Sequence[bytes], joints: bool = True) -> "Look":
+        """One detector pass over all leaves; the rest is done leaf by leaf, as asked."""
+        return Look(self, b"%b%b%b" % (SEPARATOR, SEPARATOR.join(leaves), SEPARATOR), leaves, joints)
 
-    def look_at_texts(self, texts: Sequence[str], budget: Budget = UNLIMITED) -> "Look":
+    def look_at_texts(self, texts: Sequence[str]) -> "Look":
         """`look` at texts: they are joined and encoded once. Raises `TypeError` where one is no text."""
-        return Look(self, "\n".join(("", *texts, "")).encode("utf-8", "replace"), texts, True, budget)
+        return Look(self, "\n".join(("", *texts, "")).encode("utf-8", "replace"), texts)
 
     def scan(self, leaves: Sequence[bytes], budget: Budget = UNLIMITED) -> dict[int, list[Finding]]:
         """Findings by leaf, in order of place, not overlapping. Leaves without any are left out."""
-        look = self.look(leaves, budget=budget)
-        return {leaf: found for leaf in look.suspects() if (found := look.findings(leaf))}
+        look = self.look(leaves)
+        return {leaf: found for leaf in look.suspects() if (found := look.findings(leaf, budget))}
 
     def confirmed(
         self,
@@ -143,27 +157,26 @@ class Scanner:
     ) -> Iterator[tuple[int, int]]:
         """Spans that pattern, validators and context agree on, by increasing place; none that lies inside one of
         `taken`, sorted spans of rules that go before this one: it would change nothing."""
-        pattern, named, at = self._confirm[rule], self._name_group[rule], 0
-        groups = range(pattern.groups + 1)
+        search, named, at = self._confirm[rule], self._name_group[rule], 0
         # Behind the last place that the detector saw there is nothing more, unless what it saw is the context before.
         final = max(ends) if self._context[rule] is None and min(ends) >= 0 else len(data)
         budget.rule = self.rules[rule].name
         refused: dict[bytes, int] = {}
         for begin, stop in regions(ends, self.rules[rule], low - 1, high + 1):
             at = max(at, begin)
-            while at < stop:
+            while at < stop and at < final:
                 limit = min(stop, at + VALUE_WINDOW) if named else stop
-                window = data[max(at - len(OPENS), 0) : limit + 1] if named else b""
-                if (step := refused.get(window)) is not None:
-                    at += step
-                    continue
-                match = pattern.search(data, at, limit)
-                if match is None:
+                if named:
+                    window = data[max(at - len(OPENS), 0) : limit + 1]
+                    if (step := refused.get(window)) is not None:
+                        at += step
+                        continue
+                spans = search(data, at, limit)
+                if spans is None:
                     if limit == stop:
                         break
                     at = limit - VALUE_WINDOW // 2
                     continue
-                spans = [match.span(group) for group in groups]
                 first, last = spans[0]
                 if last == limit and named and first > at:
                     at = first
@@ -171,9 +184,11 @@ class Scanner:
                 if last == stop and stop <= high and not named:
                     stop = min(high + 1, stop + 4 * (stop - begin))
                     continue
-                start, end = next(
-                    (spans[group] for group in self._value_groups[rule] if spans[group][0] >= 0), spans[0]
-                )
+                start, end = first, last
+                for group in self._value_groups[rule]:
+                    if spans[group][0] >= 0:
+                        start, end = spans[group]
+                        break
                 start, end = max(start, low), min(end, high)
                 if (
                     taken
@@ -192,8 +207,6 @@ class Scanner:
                         end = continued(data, start, end, high)
                     yield start, end
                     at = max(end, first + 1)
-                    if at >= final:
-                        break
                 else:
                     after = start if start > first else max(last, first + 1)
                     if named:  # the same text is refused again: a word repeated without end costs one look
@@ -209,7 +222,7 @@ class Scanner:
         first, last = spans[0]
         context, unless = self._context[rule], self._unless[rule]
         begin = first if context is None else max(low - 1, first - CONTEXT)
-        if self._detect[rule].search(data, begin, last + 1) is None:
+        if not self._implied[rule] and self._detect[rule](data, begin, last + 1) is None:
             return False
         before = start
         if named := self._name_group[rule]:
@@ -230,7 +243,7 @@ class Scanner:
         if not has_joint(leaf):
             return
         joined = Joined(leaf)
-        for finding in self.look([joined.text], joints=False, budget=budget).findings(0):
+        for finding in self.look([joined.text], joints=False).findings(0, budget):
             if (span := joined.span(finding.start, finding.end)) is not None:
                 yield finding._replace(start=span[0], end=span[1])
 

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -22,9 +22,9 @@ class Finding(NamedTuple):
 
 def starts_of(leaves: Sequence[bytes] | Sequence[str], size: int) -> list[int]:
     """Where each leaf begins in data of `size` bytes, and where one after the last would."""
-    starts = list(accumulate(map((1).__add__, map(len, leaves)), initial=1))
+    starts = list(accumulate([len(leaf) + 1 for leaf in leaves], initial=1))
     if starts[-1] != size:  # characters of more than one byte
-        sizes = (len(leaf if isinstance(leaf, bytes) else leaf.encode("utf-8", "replace")) + 1 for leaf in leaves)
+        sizes = [len(leaf if isinstance(leaf, bytes) else leaf.encode("utf-8", "replace")) + 1 for leaf in leaves]
         starts = list(accumulate(sizes, initial=1))
     return starts
 
@@ -34,20 +34,21 @@ def end_of(data: bytes, start: int, end: int, high: int) -> int:
     return tail.end() if tail else end
 
 
-def regions(ends: list[int], rule: Rule, low: int, high: int) -> Iterator[tuple[int, int]]:
+def regions(ends: list[int], rule: Rule, low: int, high: int) -> list[tuple[int, int]]:
     """Windows around match ends, merged where they meet, so that no byte is confirmed twice."""
     if -1 in ends:
-        yield low, high
-        return
-    begin, stop = -1, -1
+        return [(low, high)]
+    found: list[tuple[int, int]] = []
+    begin = stop = -1
     for end in sorted(ends):
         if begin < 0:
             begin = max(low, end - rule.lead)
         elif end - rule.lead > stop:
-            yield begin, stop
+            found.append((begin, stop))
             begin = end - rule.lead
         stop = min(high, end + rule.reach)
-    yield begin, stop
+    found.append((begin, stop))
+    return found
 
 
 def resolve(findings: list[Finding]) -> list[Finding]:

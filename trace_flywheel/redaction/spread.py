@@ -9,7 +9,7 @@ from urllib.parse import quote
 import re2
 
 from trace_flywheel.redaction.validators import entropy
-from trace_flywheel.redaction.wrapping import is_wrapped, wrapped
+from trace_flywheel.redaction.wrapping import WIDTH, is_wrapped, wrapped
 
 STRONG_LENGTH = 12
 STRONG_ENTROPY = 3.0
@@ -23,7 +23,7 @@ def strong(value: str) -> bool:
     return len(value) >= STRONG_LENGTH and entropy(value) >= STRONG_ENTROPY and not value.isalpha()
 
 
-def forms(value: str) -> list[str]:
+def forms(value: str, base64_forms: Sequence[str] | None = None) -> list[str]:
     """The value as it may stand elsewhere: plain, URL-encoded, JSON-escaped once or twice, in hex, and inside base64
     (of either alphabet) at each alignment."""
     data = value.encode()
@@ -33,7 +33,7 @@ def forms(value: str) -> list[str]:
         found += [url, re.sub(r"%..", lambda code: code[0].lower(), url)]
         escaped = json.dumps(value)[1:-1]
         found += [json.dumps(value, ensure_ascii=False)[1:-1], escaped, json.dumps(escaped)[1:-1]]
-    found += [data.hex(), data.hex().upper(), *in_base64(data)]
+    found += [data.hex(), data.hex().upper(), *(in_base64(data) if base64_forms is None else base64_forms)]
     return [form for form in dict.fromkeys(found) if len(form) >= STRONG_LENGTH]
 
 
@@ -56,20 +56,24 @@ class Known:
         self._wrapped = False
         """Whether the record has base64 over several lines, which is asked once."""
 
-    def add(self, value: str, rule: str) -> list[bytes]:
-        """The forms of a value that are new."""
-        new = [needle for form in forms(value) if (needle := form.encode()) not in self._of]
-        for needle in new:
-            self._of[needle] = (value, rule)
-        for form in in_base64(value.encode()) if new else ():
-            self._in_base64.setdefault(form.encode(), (value, rule))
-        return new
-
-    def held(self, data: bytes, forms: Sequence[bytes]) -> Iterator[int]:
-        """Places in the data where one of these forms begins, or a block of base64 that holds a known value."""
-        for at, _ in places(data, forms):
+    def held(self, data: bytes, values: Sequence[tuple[str, str]]) -> Iterator[int]:
+        """Learns values (and the rules that found them): places in the data where a form of one begins that was not
+        known before, or a block of base64 that holds a known value."""
+        new: list[bytes] = []
+        new_in_base64: list[bytes] = []
+        for value, rule in values:
+            in_64 = in_base64(value.encode())
+            needles = [needle for form in forms(value, in_64) if (needle := form.encode()) not in self._of]
+            new += needles
+            for needle in needles:
+                self._of[needle] = (value, rule)
+            for form in in_64 if needles else ():
+                if (needle := form.encode()) not in self._in_base64:
+                    self._in_base64[needle] = (value, rule)
+                    new_in_base64.append(needle)
+        for at, _ in places(data, new):
             yield at
-        self._wrapped = self._wrapped or is_wrapped(data)
+        self._wrapped = self._wrapped or (may_be_wrapped(data, new_in_base64) and is_wrapped(data))
         for start, *_ in self._over_lines(data):
             yield start
 
@@ -86,6 +90,14 @@ class Known:
             for at, needle in places(block.text, list(self._in_base64)):
                 if (span := block.span(at, at + len(needle))) is not None:
                     yield *span, *self._in_base64[needle]
+
+
+def may_be_wrapped(data: bytes, needles: Sequence[bytes]) -> bool:
+    """Whether one of these may stand in base64 over several lines: of 32 digits together no more than one line break
+    keeps two apart, so that one half of them is on one line."""
+    return len(needles) > FEW or any(
+        part in data for n in needles for part in (n[: len(n[:WIDTH]) // 2], n[len(n[:WIDTH]) // 2 : WIDTH])
+    )
 
 
 def places(data: bytes, needles: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:

@@ -7,7 +7,6 @@ in `check`.
 import base64
 import binascii
 import re
-from collections import Counter
 from collections.abc import Callable
 from math import log2
 
@@ -46,7 +45,8 @@ FILLER = re.compile(r"[xX*.•_\-0]*")
 def entropy(value: str) -> float:
     """Shannon entropy in bits per character."""
     n = len(value)
-    return -sum(c / n * log2(c / n) for c in Counter(value).values()) if n else 0.0
+    shares = [value.count(c) / n for c in dict.fromkeys(value)]
+    return -sum([share * log2(share) for share in shares])
 
 
 def real(value: str) -> bool:
