@@ -1,5 +1,6 @@
 """The original's sketch and keys: numbers worked out from its definition."""
 
+import time
 import unicodedata
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trace_flywheel.curation import posttrainllm
 from trace_flywheel.curation.posttrainllm import (
     answer_key,
     coefficients,
@@ -55,6 +57,38 @@ def test_coefficients_follow_its_generator() -> None:
     a, b = coefficients(64)
     assert (int(a[0]), int(b[0])) == ((s | 1) % P, t % P)
     assert len(a) == len(b) == 64
+
+
+@given(st.lists(st.text("ab é漢😀", max_size=9), max_size=6), st.integers(1, 7), st.sampled_from([0.2, 0.6, 1.0]))
+def test_contexts_that_go_on_from_each_other_are_sketched_as_alone(parts: list[str], k: int, threshold: float) -> None:
+    texts = ["".join(parts[: i + 1]) for i in range(len(parts))] * 2
+    a, b = coefficients(8)
+    alone = [sketch(text, k, a, b) for text in texts]
+    expected: list[float | None] = []
+    kept: list[int] = []
+    for i in range(len(texts)):
+        highest = max(((alone[i] == alone[j]).mean() for j in kept), default=None)
+        dropped = highest is not None and highest >= threshold
+        expected.append(highest if dropped else None)
+        kept += [] if dropped else [i]
+    assert near_first(texts, threshold, k, 8) == expected
+
+
+def test_a_long_recording_is_sketched_once_not_once_a_turn() -> None:
+    """Two megabytes before each of 40 turns: 80 MB to sketch if every context were read from its start."""
+    text = "".join(f"{i:x} " for i in range(360_000))
+    contexts = [f"{text}{'turn ' * i}" for i in range(40)]
+    start = time.process_time()
+    assert near_first(contexts, 1.1, 5, 64) == [None] * 40
+    assert near_first(contexts, 1.1, 5, 0) == [None] * 40
+    assert time.process_time() - start < 20
+
+
+def test_windows_are_hashed_alike_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["", "a", "ab é漢😀 and so on", "lone \ud800 surrogate"]
+    compiled = [window_hashes(text, k).tolist() for text in texts for k in (1, 5, 40)]
+    monkeypatch.setattr(posttrainllm, "COMPILED", False)
+    assert [window_hashes(text, k).tolist() for text in texts for k in (1, 5, 40)] == compiled
 
 
 def test_two_spellings_of_one_question_estimate_as_the_original_does() -> None:

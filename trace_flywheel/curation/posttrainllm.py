@@ -5,10 +5,13 @@ Exact keys compare by canonical equivalence, as Swift strings do. Near-duplicate
 any kept row reaches the threshold. Order decides: the first of two rows stays.
 """
 
+import hashlib
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+
+from trace_flywheel.curation.compiled import COMPILED, compiled
 
 OFFSET = np.uint64(0xCBF29CE484222325)
 PRIME = np.uint64(0x100000001B3)
@@ -16,6 +19,8 @@ MERSENNE = np.uint64((1 << 61) - 1)
 LCG_START, LCG_FACTOR, LCG_STEP = 0xC0FFEE1234ABCDEF, 6364136223846793005, 1442695040888963407
 UNIT, RECORD = "\x1f", "\x1e"
 """ASCII separators inside a key."""
+_AT_ONCE = 1 << 14
+"""Hashes that are permuted together: what fits a processor's cache."""
 
 Said = tuple[str, bool, str]
 """(role, supervised, content) of one message."""
@@ -46,26 +51,44 @@ def trajectory_key(messages: Sequence[Said], ids: Sequence[Sequence[int] | None]
     return unicodedata.normalize("NFC", serialized(messages)) + told
 
 
-def first_of_each(keys: Sequence[str]) -> list[bool]:
-    """Which keys stand for the first time."""
-    seen: set[str] = set()
-    return [not (key in seen or seen.add(key)) for key in keys]  # type: ignore[func-returns-value]  # add gives None
+def first_of_each(keys: Iterable[str]) -> list[bool]:
+    """Which keys stand for the first time. A key may be as long as a conversation: its digest is remembered."""
+    seen: set[bytes] = set()
+    first = []
+    for key in keys:
+        digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        first.append(digest not in seen)
+        seen.add(digest)
+    return first
 
 
-def near_first(texts: Sequence[str], threshold: float, shingle: int, permutations: int) -> list[float | None]:
-    """For each text the estimate that dropped it, its highest against the kept ones; None where it is kept."""
+def near_first(texts: Iterable[str], threshold: float, shingle: int, permutations: int) -> list[float | None]:
+    """For each text the estimate that dropped it, its highest against the kept ones; None where it is kept.
+
+    A text that continues the one before, as the contexts of one recording do, is sketched from where that one ends.
+    """
+    if not permutations:  # every estimate is 0
+        return [None if i == 0 or threshold > 0 else 0.0 for i, _ in enumerate(texts)]
     a, b = coefficients(permutations)
     kept = np.empty((0, permutations), dtype=np.uint64)
+    n = 0
+    before, known = "", np.empty(0, dtype=np.uint64)
     answer: list[float | None] = []
     for text in texts:
-        own = sketch(text, shingle, a, b)
-        estimates = (kept == own).sum(axis=1) / permutations if permutations else np.zeros(len(kept))
-        highest = float(estimates.max()) if len(kept) else None
+        if len(before) >= shingle and text.startswith(before):
+            own = known if len(text) == len(before) else minima(text[len(before) - shingle + 1 :], shingle, a, b, known)
+        else:
+            own = sketch(text, shingle, a, b)
+        before, known = text, own
+        highest = float(((kept[:n] == own).sum(axis=1) / permutations).max()) if n else None
         if highest is not None and highest >= threshold:
             answer.append(highest)
             continue
         answer.append(None)
-        kept = np.vstack([kept, own])
+        if n == len(kept):
+            kept = np.vstack([kept, np.empty((n + 64, permutations), dtype=np.uint64)])
+        kept[n] = own
+        n += 1
     return answer
 
 
@@ -84,25 +107,43 @@ def coefficients(permutations: int) -> tuple[np.ndarray, np.ndarray]:
 
 def sketch(text: str, shingle: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The minimum of each permutation over the text's windows, uint64."""
+    return minima(text, shingle, a, b, np.full(len(a), np.iinfo(np.uint64).max))
+
+
+def minima(text: str, shingle: int, a: np.ndarray, b: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The sketch of what has the sketch `known` and the text's windows besides."""
     hashes = np.unique(window_hashes(text, shingle))
-    return np.array(
-        [((factor * hashes + shift) % MERSENNE).min() for factor, shift in zip(a, b, strict=True)], np.uint64
-    )
+    lowest = known.copy()
+    for start in range(0, len(hashes), _AT_ONCE):
+        part = hashes[start : start + _AT_ONCE]
+        own = [((factor * part + shift) % MERSENNE).min() for factor, shift in zip(a, b, strict=True)]
+        lowest = np.minimum(lowest, np.array(own, dtype=np.uint64))
+    return lowest
 
 
 def window_hashes(text: str, shingle: int) -> np.ndarray:
     """FNV-1a 64 of every window of `shingle` Unicode scalars; of the whole text where it is shorter (or empty)."""
-    scalars = [character.encode("utf-8", "replace") for character in text]
-    size = min(shingle, len(scalars))
-    windows = max(len(scalars) - shingle, 0) + 1
-    table = np.zeros((len(scalars), 4), dtype=np.uint64)
-    lengths = np.array([len(scalar) for scalar in scalars], dtype=np.int64)
-    for row, scalar in zip(table, scalars, strict=True):
-        row[: len(scalar)] = list(scalar)
-    hashes = np.full(windows, OFFSET, dtype=np.uint64)
+    data = np.frombuffer(text.encode("utf-8", "replace"), dtype=np.uint8)
+    starts = np.append(np.flatnonzero((data & 0xC0) != 0x80), len(data))
+    size = min(shingle, len(starts) - 1)
+    if COMPILED:
+        return _windows(data, starts, size, OFFSET, PRIME)
+    hashes = np.full(len(starts) - size, OFFSET, dtype=np.uint64)
     for offset in range(size):
-        part, length = table[offset : offset + windows], lengths[offset : offset + windows]
-        for byte in range(4):
-            present = byte < length
-            hashes = np.where(present, (hashes ^ part[:, byte]) * PRIME, hashes)
+        first, end = starts[offset : offset + len(hashes)], starts[offset + 1 : offset + 1 + len(hashes)]
+        for byte in range(4):  # of a scalar
+            at = first + byte
+            present = at < end
+            hashes = np.where(present, (hashes ^ data[np.minimum(at, len(data) - 1)]) * PRIME, hashes)
+    return hashes
+
+
+@compiled
+def _windows(data: np.ndarray, starts: np.ndarray, size: int, offset: np.uint64, prime: np.uint64) -> np.ndarray:
+    hashes = np.empty(len(starts) - size, dtype=np.uint64)
+    for window in range(len(hashes)):
+        value = offset
+        for byte in range(starts[window], starts[window + size]):
+            value = (value ^ np.uint64(data[byte])) * prime
+        hashes[window] = value
     return hashes

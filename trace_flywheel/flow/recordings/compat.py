@@ -83,12 +83,11 @@ def compat(
             row: Row = {"messages": messages, "source_atraj": unit.path.name, "task": label}
             rows.append(row | {"export": export} if export == "trajectory" else row)
     answer.harvested = len(rows)
-    first = first_of_each([_key(row, export, sketch.ids_in_key) for row in rows])
+    first = first_of_each(_key(row, export, sketch.ids_in_key) for row in rows)
     unique = [row for row, is_first in zip(rows, first, strict=True) if is_first]
     answer.exact = len(rows) - len(unique)
-    estimates = near_first(
-        [_sketched(row, export) for row in unique], sketch.threshold, sketch.shingle, sketch.permutations
-    )
+    texts = (_sketched(row, export) for row in unique)
+    estimates = near_first(texts, sketch.threshold, sketch.shingle, sketch.permutations)
     for row, estimate in zip(unique, estimates, strict=True):
         if estimate is None:
             answer.rows.append(encoded(row))
