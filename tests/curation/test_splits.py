@@ -93,7 +93,7 @@ def test_held_out_goes_before_eval_and_eval_before_train():
     answer = crossing(frame, everyone(frame), prompts(one, one, one, other, other), HALF, 42, 0.85)
     assert fates(frame, answer) == {
         "b": "split/crosses_held_out",
-        "c": "split/crosses_eval",
+        "c": "split/crosses_held_out",
         "e": "split/crosses_eval",
     }
     told = [json.loads(e)["near"]["split"] for e in answer["evidence"]]
@@ -112,7 +112,7 @@ def test_an_eval_row_that_leaves_takes_what_is_near_it_along():
         )
     )
     answer = crossing(frame, everyone(frame), prompts(*chain), HALF, 42, 0.85)
-    assert fates(frame, answer) == {"b": "split/crosses_held_out", "c": "split/crosses_eval"}
+    assert fates(frame, answer) == {"b": "split/crosses_held_out", "c": "split/crosses_held_out"}
     assert json.loads(answer["evidence"].iat[1])["touches"]["trace_id"] == "a"
 
 

@@ -41,9 +41,9 @@ def crossing(
 ) -> pd.DataFrame:
     """Drops of alive rows in a component that an alive row of a split before theirs (`GUARDED`) is in.
 
-    `prompt`: the user turns of the alive rows. Reasons are `crosses_eval` (rows of train) and `crosses_held_out` (rows
-    of eval). Evidence names the neighbour that the row is near and, where that leaves too, the row that the chain ends
-    at.
+    `prompt`: the user turns of the alive rows. The reason names the split that the row would give away,
+    `crosses_held_out` or `crosses_eval`. Evidence names the neighbour that the row is near and, where that leaves too,
+    the row of that split at which the chain ends.
     """
     of_task = {task: split_of(task, splits, seed) for task in frame["task_id"].unique().tolist()}
     rows = np.flatnonzero(alive)
@@ -70,5 +70,5 @@ def crossing(
         chain = {"touches": named(end[at])} if end[at] != near[at] else {}
         jaccard = round(float(share[at]), 4)
         evidence.append({"near": named(near[at]), **chain, "jaccard_prompt": jaccard, "threshold": threshold})
-    reasons = ["crosses_eval" if split[at] == "train" else "crosses_held_out" for at in crosses.tolist()]
+    reasons = [f"crosses_{split[end[at]]}" for at in crosses.tolist()]
     return drops(Stage.SPLIT, rows[crosses], reasons, evidence)

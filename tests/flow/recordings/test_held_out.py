@@ -85,9 +85,9 @@ def test_a_near_question_of_another_task_leaves(tmp_path: Path, run: Callable[..
     record(tmp_path / "in", "near", user(stay), answer("quite another thing was said"))
     report, train, held = run(export=export)
     assert (train, [row["rollout_id"] for row in held]) == ([], ["kept"])
-    assert report.dropped["near_held_out"] == 1
+    assert report.dropped["crosses_held_out"] == 1
     (told,) = report.rollouts_dropped
-    assert (told["rollout_id"], told["reason"], told["near"], told["rows"]) == ("near", "near_held_out", "kept", 1)
+    assert (told["rollout_id"], told["reason"], told["near"], told["rows"]) == ("near", "crosses_held_out", "kept", 1)
     assert told["jaccard_prompt"] >= 0.85
 
 
@@ -102,7 +102,7 @@ def test_the_same_question_under_another_task_name_or_in_a_later_turn_leaves(
     record(tmp_path / "in", "later", user(own), answer("3"), *more, user(text.upper()), answer("4"))
     report, train, _ = run()
     assert [(row["rollout_id"], row["step"]) for row in train] == [("later", 1), ("later", 3)]
-    assert report.dropped["near_held_out"] == 3
+    assert report.dropped["crosses_held_out"] == 3
     assert [told["rollout_id"] for told in report.rollouts_dropped] == ["named"]
 
 
@@ -118,7 +118,7 @@ def test_pairs_and_answers_never_stand_in_both(tmp_path: Path, run: Callable[...
         assert (len(train), len(held)) == (rows, rows)
         prompts = [{row["prompt"][0]["content"] for row in part} for part in (train, held)]
         assert prompts == [set(questions(False, 2)), set(questions(True, 2))]
-        assert report.dropped["near_held_out"] == 0
+        assert report.dropped["crosses_held_out"] == 0
 
 
 def test_a_dry_run_counts_and_writes_nothing(tmp_path: Path) -> None:

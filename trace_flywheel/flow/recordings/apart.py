@@ -20,7 +20,7 @@ from trace_flywheel.records.canonical import folded
 from trace_flywheel.records.message import text_of
 from trace_flywheel.settings import Splits
 
-REASON = "near_held_out"
+REASON = "crosses_held_out"
 """Why a recording or a row is in neither file."""
 
 
