@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_flywheel.curation.mix import Mix, MixShortageError, exact_shares, largest_size, quotas, target_mix
+from trace_flywheel.curation.apportionment import exact_shares, largest_size, quotas
+from trace_flywheel.curation.mix import Mix, MixShortageError, target_mix
 from trace_flywheel.records.shortage import shortage_of
 
 CLASSES = ("single", "multi", "comparison", "other")

@@ -3,32 +3,24 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from trace_flywheel.cli.depth_options import (
+    Field,
+    Model,
+    Out,
+    Redact,
+    Rows,
+    TurnOf,
+    redactor_of,
+    shortage_of_option,
+    target_of,
+)
 from trace_flywheel.cli.options import AsJson, finite, positive, program
 
-if TYPE_CHECKING:
-    from trace_flywheel.records.shortage import Shortage
-    from trace_flywheel.redaction.redact import Redactor
-
 depth = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
-
-Rows = Annotated[Path, typer.Argument(metavar="FILE", help="JSONL rows with messages, or with a prompt.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="The file to write; replaced only when it is complete.")]
-Model = Annotated[
-    Path | None,
-    typer.Option("--model", help="A folder of `depth train` or a .tgfr file; else the seed set's classifier."),
-]
-Field = Annotated[
-    str, typer.Option("--field", help="Where the prompt is: messages (then prompt, text), or a top-level text.")
-]
-TurnOf = Annotated[
-    Literal["last", "first"], typer.Option("--turn", help="Of messages: the user turn before the target, or the first.")
-]
-
-Redact = Annotated[bool, typer.Option("--redact/--no-redact", help="Replace secrets and personal data.")]
 
 
 @depth.command("train", help="Train the classifier on labelled prompts and judge it on others.")
@@ -117,7 +109,7 @@ def score(
     from trace_flywheel.flow.depth.score import score as score_file
 
     how = How(field, turn, depth_from, min_confidence, unscorable)
-    report = score_file(rows, out, model_of(model), how, _redactor(redact))
+    report = score_file(rows, out, model_of(model), how, redactor_of(redact))
     for number in report.unscorable:
         print(f"{rows}:{number}: cannot be scored", file=sys.stderr)
     if as_json:
@@ -169,9 +161,9 @@ def filter_(
         raise typer.BadParameter("the original mixes by depth only", param_hint="--column")
     if policy == "posttrainllm" and (mode != "drop" or unit != "rows"):
         raise typer.BadParameter("the original drops rows only", param_hint="--mode, --unit")
-    target = _target(target_mix, column == DEPTH)
-    asked = MixOf(target, policy, *_shortage(shortage, upsample), mode, uncertain, unit, column, seed)
-    report = filter_rows(rows, out, asked, _redactor(redact))
+    target = target_of(target_mix, column == DEPTH)
+    asked = MixOf(target, policy, *shortage_of_option(shortage, upsample), mode, uncertain, unit, column, seed)
+    report = filter_rows(rows, out, asked, redactor_of(redact))
     if as_json:
         print(json.dumps(report))
         return
@@ -193,51 +185,6 @@ def filter_(
         print(f"  limiting class: {report['limiting']}")
 
 
-def _redactor(wanted: bool) -> "Redactor | None":
-    """The redactor that the settings ask for, as `convert` has it."""
-    if not wanted:
-        return None
-    from trace_flywheel.flow.policy import policy_of
-    from trace_flywheel.redaction.redact import redactor
-    from trace_flywheel.settings import load_settings
-
-    return redactor(policy_of(load_settings()))
-
-
-def _shortage(text: str, times: int | None) -> "tuple[Shortage, int]":
-    from trace_flywheel.records.shortage import shortage_of
-
-    try:
-        found, most = shortage_of(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--shortage") from None
-    if times is None:
-        return found, most
-    if found not in ("shrink", "upsample"):
-        raise typer.BadParameter(f"not beside --shortage {text}", param_hint="--upsample")
-    return "upsample", times
-
-
-def _target(text: str, by_depth: bool) -> dict[str, float]:
-    """Shares by class; a faulty part is refused, never left out in silence."""
-    from trace_flywheel.curation.depth import short_label
-
-    target: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, number = (piece.strip() for piece in part.partition("="))
-        try:
-            name = short_label("comparison" if name.lower() == "compare" else name) if by_depth else name
-            share = float(number)
-        except ValueError as error:
-            raise typer.BadParameter(f"{part.strip()!r}: {error}", param_hint="--target-mix") from None
-        if not 0 <= share < float("inf") or name in target:
-            raise typer.BadParameter(f"{part.strip()!r}: twice, or no share", param_hint="--target-mix")
-        target[name] = share
-    if sum(target.values()) <= 0:
-        raise typer.BadParameter("at least one share must be above zero", param_hint="--target-mix")
-    return target
-
-
 @depth.command("label", help="The least certain prompts, for a human to label.")
 def label(
     rows: Rows,
@@ -251,5 +198,5 @@ def label(
     from trace_flywheel.flow.depth.rows import model_of
     from trace_flywheel.flow.depth.score import How, to_label
 
-    written = to_label(rows, out, model_of(model), How(field, turn), count, _redactor(redact))
+    written = to_label(rows, out, model_of(model), How(field, turn), count, redactor_of(redact))
     print(f"wrote {written} prompts -> {out}; fill in label and give the file to `{program()} depth train`")
