@@ -133,3 +133,28 @@ def test_outputs_must_be_different_files(folder: Path, tmp_path: Path, capsys: p
         assert main(["traces-to-data", str(folder), "--out", out, option, str(tmp_path / "." / "out.jsonl")]) == 2
         assert option in capsys.readouterr().err
         assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_corrections_that_correct_nothing_are_named_with_their_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(tmp_path / "in", "a", user("q"), answer("x"))
+    record(tmp_path / "in", "b", user("r"), answer("y"))
+    fixes = tmp_path / "fixes.jsonl"
+    lines = [{"trace_id": "a", "content": "one"}, {"trace_id": "a", "content": "two"}]
+    fixes.write_text("\n".join(map(json.dumps, [*lines, {"trace_id": "b", "content": "z", "turn": 9}])))
+    asked = ["traces-to-data", str(tmp_path / "in"), "--out", str(tmp_path / "o.jsonl"), "--corrections", str(fixes)]
+    assert main(asked) == 0
+    printed = capsys.readouterr()
+    assert printed.err.splitlines() == [
+        f"not used: {fixes}:1: superseded: of a: line 2 corrects the same recording",
+        f"not used: {fixes}:3: no_such_turn: of b: names turn 9, the recording has 1 assistant turns",
+    ]
+    assert "  corrections not used, no_such_turn: 1\n  corrections not used, superseded: 1" in printed.out
+    assert "  not harvested, mask_mismatch: 1" in printed.out
+    assert main([*asked, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [(one["line"], one["of"], one["reason"]) for one in told["corrections_unused"]] == [
+        (1, "a", "superseded"),
+        (3, "b", "no_such_turn"),
+    ]

@@ -101,6 +101,7 @@ def test_a_correction_from_a_file_becomes_the_row(flow: MakeFlow, tmp_path: Path
     token = "ghp_" + "a" * 36
     fixes = file_of(
         tmp_path / "fixes.jsonl",
+        {"trace_id": "a-1", "run_id": "r1", "content": sentence(49), "corrected_by": "bob"},
         {"trace_id": "a-1", "run_id": "r1", "content": sentence(50), "corrected_by": "ann"},
         {"trace_id": "a-2", "run_id": "elsewhere", "content": "not here"},
         {"trace_id": "a-3", "content": f"Use {token}."},
@@ -120,9 +121,11 @@ def test_a_correction_from_a_file_becomes_the_row(flow: MakeFlow, tmp_path: Path
     assert sentence(2) not in text
     assert manifest(made)["facts"]["kinds"] == {"correction": 1, "sft": 1}
     assert "from_human_correction: 1" in (made.path / "README.md").read_text()
+    assert sentence(49) not in text
     assert manifest(made)["warnings"] == [
+        "1 corrections are replaced by a later one of their trace; the first is of trace 'a-1'.",
         "1 corrections fit no rollout; the first is of trace 'a-2'.",
-        "1 lines of input files could not be used; the first is fixes.jsonl:4.",
+        "1 lines of input files could not be used; the first is fixes.jsonl:5.",
     ]
 
 

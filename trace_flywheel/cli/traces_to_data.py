@@ -35,10 +35,12 @@ def traces_to_data(
         ),
     ] = None,
     minhash_shingle: Annotated[
-        int | None, typer.Option("--minhash-shingle", min=1, help="Of the original's sketch, with --compat (5).")
+        int | None,
+        typer.Option("--minhash-shingle", min=1, max=1024, help="Of the original's sketch, with --compat (5)."),
     ] = None,
     minhash_perms: Annotated[
-        int | None, typer.Option("--minhash-perms", min=0, help="Of the original's sketch, with --compat (64).")
+        int | None,
+        typer.Option("--minhash-perms", min=0, max=4096, help="Of the original's sketch, with --compat (64)."),
     ] = None,
     judge_model: Annotated[str | None, typer.Option("--judge-model", help="Refused: no model is called here.")] = None,
     judge_scores: Annotated[
@@ -155,6 +157,8 @@ def traces_to_data(
         print(f"not used: {path}: packed recordings are not read; unpack the file", file=sys.stderr)
     for row in report.failed:
         print(f"not used: {row['path']}: {row['reason']}: {row['text']}", file=sys.stderr)
+    for line in report.corrections_unused:
+        print(f"not used: {corrections}:{line.line}: {line.reason}: of {line.of}: {line.text}", file=sys.stderr)
     if as_json:
         print(json.dumps({"out": str(out), "dry_run": dry_run, "mode": mode, "export": export, **report.as_dict()}))
     else:

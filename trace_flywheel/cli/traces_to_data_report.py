@@ -1,5 +1,6 @@
 """The report of `flywheel traces-to-data` as text: the original's lines first, then what it does not print."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def _more(report: "Report") -> list[str]:
         for rule, n in report.dropped.items()
         if n and rule not in ("exact_duplicate", "near_duplicate")
     }
+    unused = Counter(one.reason for one in report.corrections_unused)
+    more |= {f"corrections not used, {reason}": n for reason, n in sorted(unused.items())}
     more |= {f"redacted, {rule}": n for rule, n in report.redactions.items()}
     more |= {"left out by --task-filter": report.other_task, "recorded twice": report.same_rollout}
     more |= {f"labelled {name}": n for name, n in report.labels.items()}

@@ -111,8 +111,15 @@ def graded(index: Index, inputs: SideInputs) -> Index:
         joined["judge_scores"]["unjudged"] = int(scores.frame["judge_score"].isna().sum())
     corrected = set(index.frame.loc[index.frame["has_correction"].to_numpy(dtype=bool), "trace_id"])
     lost = sorted({c.trace_id for c in inputs.corrections} - corrected)
+    replaced = inputs.superseded_corrections
+    if lost or replaced:
+        joined["corrections"] = {"lines": len(inputs.corrections), "unmatched": len(lost), "superseded": len(replaced)}
+    if replaced:
+        warnings.append(
+            f"{len(replaced)} corrections are replaced by a later one of their trace; the first is of trace "
+            f"{replaced[0].trace_id!r}."
+        )
     if lost:
-        joined["corrections"] = {"lines": len(inputs.corrections), "unmatched": len(lost)}
         warnings.append(f"{len(lost)} corrections fit no rollout; the first is of trace {lost[0]!r}.")
     warnings += unusable(inputs)
     return replace(index, frame=scores.frame, joined=joined, warnings=tuple(warnings))

@@ -78,6 +78,12 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
             found.setdefault(correction.run_id, []).append(correction)
         return found
 
+    @cached_property
+    def superseded_corrections(self) -> list[CorrectionEntry]:
+        """Those that a later one for the same trace (and run, as it is spelled) replaces."""
+        last = {(c.trace_id, c.run_id): i for i, c in enumerate(self.corrections)}
+        return [c for i, c in enumerate(self.corrections) if last[c.trace_id, c.run_id] != i]
+
     def corrections_of(self, run_id: str) -> dict[str, CorrectionEntry]:
         """By trace id: those that name this run (by its id or its folder's name) or none."""
         known = self._corrections_by_name

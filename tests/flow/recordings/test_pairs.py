@@ -164,7 +164,7 @@ def test_correction_events_pair_what_was_said_with_what_should_have_been(tmp_pat
     assert (alone["chosen"][0]["content"], alone["rejected"][0]["content"]) == ("Goethe", "Schiller")
     assert (alone["rollout_ids"], alone["preferred_by"]) == (["E2", "E2"], "correction")
     assert report.dropped == {"correction_changes_nothing": 1}
-    assert report.not_harvested == {"correction_without_input": 1}
+    assert [(one.line, one.of, one.reason) for one in report.corrections_unused] == [(3, "E3", "without_input")]
 
 
 def test_in_sft_a_corrected_answer_takes_the_place_of_the_wrong_one(tmp_path: Path, run: Run) -> None:
@@ -175,7 +175,80 @@ def test_in_sft_a_corrected_answer_takes_the_place_of_the_wrong_one(tmp_path: Pa
     taught = {row["messages"][0]["content"]: row["messages"][1]["content"] for row in rows}
     assert taught == {"Capital of Norway?": '{"answer":"Oslo"}', "Who wrote Faust?": "Goethe", "same": "same"}
     assert all(row["corrected"] for row in rows)
-    assert report.not_harvested == {"correction_without_input": 1}
+    assert [(one.line, one.reason) for one in report.corrections_unused] == [(3, "without_input")]
+
+
+FIX, LATER = {"trace_id": "a", "content": "right", "turn": 0}, {"trace_id": "a", "content": "better", "turn": 1}
+QUOTE = {"id": "E", "input": "q", "original": "wrong", "corrected": "quoted"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "taken", "unused"),
+    [
+        ([FIX, LATER], "better", [(1, "a", "superseded", "line 2 corrects the same recording")]),
+        ([LATER, FIX], "right", [(1, "a", "superseded", "line 2 corrects the same recording")]),
+        ([QUOTE, FIX], "right", [(1, "a", "superseded", "line 2 corrects the same recording")]),
+        ([FIX, QUOTE], '{"answer":"quoted"}', [(1, "a", "superseded", "line 2 corrects the same recording")]),
+        (
+            [FIX, {"trace_id": "a", "content": "none", "turn": 2}],
+            "right",
+            [(2, "a", "no_such_turn", "names turn 2, the recording has 2 assistant turns")],
+        ),
+        (
+            [FIX, FIX, LATER],
+            "better",
+            [(line, "a", "superseded", "line 3 corrects the same recording") for line in (1, 2)],
+        ),
+    ],
+)
+def test_of_several_corrections_the_last_that_fits_counts_and_the_others_are_told(
+    tmp_path: Path, run: Run, lines: list[dict[str, Any]], taken: str, unused: list[tuple[Any, ...]]
+) -> None:
+    record(tmp_path / "in", "a", user("q"), answer("wrong"), user("r"), answer("fine"))
+    fixes = tmp_path / "fix.jsonl"
+    fixes.write_text("\n".join(map(json.dumps, lines)))
+    for mode in ("dpo", "sft"):
+        report, (row,) = run(corrections=fixes, mode=mode)
+        said = row["chosen"] if mode == "dpo" else row["messages"][1:]
+        assert said[0]["content"] == taken
+        assert [tuple(one.values()) for one in report.as_dict()["corrections_unused"]] == unused
+
+
+def test_of_events_about_one_answer_or_with_one_id_the_last_counts(tmp_path: Path, run: Run) -> None:
+    record(tmp_path / "in", "a", user("q"), answer("a"))
+    events = tmp_path / "events.jsonl"
+    lines = [
+        {"id": "E1", "input": "Who wrote Faust?", "original": "Schiller", "corrected": "Lessing"},
+        {"id": "E2", "input": "who wrote  Faust?", "original": "schiller", "corrected": "Goethe"},
+        {"id": "E3", "input": "7 + 1?", "original": "7", "corrected": "9"},
+        {"id": "E3", "input": "7 + 1 =", "original": "6", "corrected": "8"},
+    ]
+    events.write_text("\n".join(map(json.dumps, lines)))
+    report, rows = run(corrections=events)
+    assert {row["chosen"][0]["content"] for row in rows} == {"Goethe", "8"}
+    told = [(one.line, one.of, one.reason, one.text) for one in report.corrections_unused]
+    assert told == [
+        (1, "E1", "superseded", "line 2 corrects the same recording"),
+        (3, "E3", "superseded", "line 4 corrects the same recording"),
+    ]
+
+
+@pytest.mark.parametrize("mode", ["sft", "dpo", "kto"])
+def test_a_correction_of_a_turn_that_is_missing_is_counted_and_its_recording_gives_nothing(
+    tmp_path: Path, run: Run, mode: str
+) -> None:
+    record(tmp_path / "in", "a", user("q"), answer("wrong", reward=1))
+    record(tmp_path / "in", "b", user("r"), answer("fine", reward=1))
+    fixes = tmp_path / "fix.jsonl"
+    fixes.write_text(json.dumps({"trace_id": "a", "content": "right", "turn": 3}))
+    report, rows = run(corrections=fixes, mode=mode)
+    assert "wrong" not in json.dumps(rows)
+    (told,) = report.corrections_unused
+    assert (told.line, told.of, told.reason) == (1, "a", "no_such_turn")
+    assert told.text == "names turn 3, the recording has 1 assistant turns"
+    counted = report.not_harvested if mode == "sft" else report.dropped
+    reason = "corrected_without_pair" if mode == "kto" else "mask_mismatch"
+    assert counted[reason] == 1
 
 
 def test_a_secret_in_a_correction_event_goes(tmp_path: Path, run: Run) -> None:

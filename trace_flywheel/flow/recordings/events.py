@@ -5,7 +5,7 @@ what stands under `answer`; then the corrected text goes back into the protocol.
 becomes a rollout of two messages with its correction. One without a prompt is counted: nobody knows what it is about.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import msgspec
 import orjson
@@ -18,9 +18,9 @@ from trace_flywheel.trainers.atraj_sft import parsed_turn
 
 
 class Matched(msgspec.Struct):
-    """`of`: by trace id what corrects a recording, its first corrected turn; `events`: which were found."""
+    """`of`: by trace id what corrects a recording, with its line (each event once); `events`: which were found."""
 
-    of: dict[str, Correction] = msgspec.field(default_factory=dict)
+    of: dict[str, list[tuple[int, Correction]]] = msgspec.field(default_factory=dict)
     events: set[int] = msgspec.field(default_factory=set)
 
 
@@ -51,13 +51,30 @@ class Events(msgspec.Struct, frozen=True):
                 for event in quoted.get((folded(asked), folded(text if answer is None else answer)), ()):
                     found.events.add(event.line)
                     right = event.corrected if answer is None else orjson.dumps({"answer": event.corrected}).decode()
-                    found.of.setdefault(rollout.trace_id, Correction(right, event.source, turn))
+                    given = found.of.setdefault(rollout.trace_id, [])
+                    if event.line not in (line for line, _ in given):
+                        given.append((event.line, Correction(right, event.source, turn)))
         return found
 
-    def alone(self, run_id: str, matched: Matched) -> list[Rollout]:
-        """A rollout for each event with a prompt that no recording holds."""
+    def alone(self, run_id: str, matched: Matched) -> tuple[list[Rollout], list[tuple[CorrectionEvent, int]]]:
+        """A rollout for each event with a prompt that no recording holds; and the events that a later one replaces,
+        which has their id or corrects the same answer to the same prompt, with its line."""
         source = Source("correction", self.path, self.sha256)
-        return [
+        left: list[CorrectionEvent] = []
+        replaced: list[tuple[CorrectionEvent, int]] = []
+        later: dict[Hashable, int] = {}
+        for event in reversed(self.events):
+            if event.input is None or event.line in matched.events:
+                continue
+            names: tuple[Hashable, ...] = (event.id, (folded(event.input), folded(event.original)))
+            by = next((later[name] for name in names if name in later), None)
+            if by is None:
+                left.append(event)
+            else:
+                replaced.append((event, by))
+            for name in names:
+                later.setdefault(name, event.line if by is None else by)
+        made = [
             Rollout(
                 run_id,
                 event.id,
@@ -67,13 +84,10 @@ class Events(msgspec.Struct, frozen=True):
                 grader="ungraded",
                 correction=Correction(event.corrected, event.source, 0),
             )
-            for event in self.events
-            if event.input is not None and event.line not in matched.events
+            for event in reversed(left)
+            if event.input is not None
         ]
-
-    @property
-    def without_input(self) -> int:
-        return sum(event.input is None for event in self.events)
+        return made, replaced
 
 
 def _answer(text: str) -> str | None:

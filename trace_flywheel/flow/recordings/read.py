@@ -9,16 +9,13 @@ from pathlib import Path
 import msgspec
 
 from trace_flywheel.curation.message_hashes import content_hash
-from trace_flywheel.flow.recordings.events import Events
-from trace_flywheel.records.canonical import sha256_hex
+from trace_flywheel.flow.recordings.corrected import Corrections, Unused
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
-from trace_flywheel.records.golden import CorrectionEntry
-from trace_flywheel.records.rollout import Correction, Rollout
+from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.atraj import PACKED_SUFFIX, SUFFIX
-from trace_flywheel.sources.corrections import CorrectionEvent, read_corrections_and_events
 from trace_flywheel.sources.discover import place_of, read_unit, run_id_of
 from trace_flywheel.sources.reader import ReadOptions, Run, Unit
 from trace_flywheel.sources.registry import reader
@@ -40,8 +37,10 @@ class Counts(msgspec.Struct):
     other_task: int = 0
     """Left out by the task filter."""
     same_rollout: int = 0
-    without_input: int = 0
-    """Correction events that do not say what was asked."""
+    corrections: list[Unused] = msgspec.field(default_factory=list)
+    """Lines that correct nothing."""
+    named: frozenset[str] = frozenset()
+    """Ids of all that could be read, whatever its task."""
     failed: list[Drop] = msgspec.field(default_factory=list)
     redactions: dict[str, int] = msgspec.field(default_factory=dict)
 
@@ -59,30 +58,6 @@ def recordings_below(folder: Path) -> Recordings:
     return Recordings(run, plain, tuple(unit for unit in units if unit.path.name.endswith(PACKED_SUFFIX)))
 
 
-class Corrections(msgspec.Struct, frozen=True):
-    """By trace id, the last line of a file first; and events, which name none."""
-
-    by_trace: dict[str, CorrectionEntry] = {}
-    events: Events = Events()
-
-
-def corrections_of(path: Path | None) -> Corrections:
-    """Raises `FlywheelError` for a line that is no correction."""
-    if path is None:
-        return Corrections()
-    found: dict[str, CorrectionEntry] = {}
-    events = []
-    for entry in read_corrections_and_events(path):
-        if isinstance(entry, Drop):
-            line = f":{entry.evidence['line']}" if "line" in entry.evidence else ""
-            raise FlywheelError(f"{path}{line}: {entry.reason}: {entry.evidence.get('text')}")
-        if isinstance(entry, CorrectionEvent):
-            events.append(entry)
-        else:
-            found[entry.trace_id] = entry
-    return Corrections(found, Events(tuple(events), path.name, sha256_hex(path.read_bytes())))
-
-
 def read_all(
     found: Recordings,
     options: ReadOptions,
@@ -97,6 +72,7 @@ def read_all(
     what, so both fail as `conflicting_trace_id`.
     """
     by_id: dict[str, list[Rollout]] = {}
+    others: set[str] = set()
     for unit in found.units:
         counts.scanned += 1
         for read in read_unit(found.run, unit, options):
@@ -104,6 +80,7 @@ def read_all(
                 counts.failed.append(read)
             elif task is not None and read.suite != task:
                 counts.other_task += 1
+                others.add(read.trace_id)
             else:
                 by_id.setdefault(read.trace_id, []).append(read)
     single = []
@@ -115,14 +92,11 @@ def read_all(
             continue
         counts.same_rollout += len(same) - 1
         single.append(same[0])
-    matched = corrections.events.matched(single)
-    alone = corrections.events.alone(found.run.run_id, matched) if task is None else []
-    counts.without_input = corrections.events.without_input
+    counts.named = frozenset(others | by_id.keys())
+    joined, counts.corrections = corrections.joined(single, found.run.run_id, alone=task is None)
     kept = []
-    for rollout in (*single, *alone):
-        entry = corrections.by_trace.get(rollout.trace_id)
-        correction = rollout.correction or (entry.correction if entry else matched.of.get(rollout.trace_id))
-        clean = _clean(rollout, correction, pii)
+    for rollout in joined:
+        clean = _clean(rollout, pii)
         if isinstance(clean, Drop):
             counts.failed.append(clean)
             continue
@@ -132,8 +106,7 @@ def read_all(
     return sorted(kept, key=lambda rollout: rollout.source.path)
 
 
-def _clean(rollout: Rollout, correction: Correction | None, pii: Policy | str) -> Rollout | Drop:
-    rollout = msgspec.structs.replace(rollout, correction=correction)
+def _clean(rollout: Rollout, pii: Policy | str) -> Rollout | Drop:
     clean = redactor(pii).redact(rollout)
     names = [rollout.trace_id, rollout.suite, rollout.model, rollout.source.path]
     # Names of things go into rows as they are: redaction does not rename what judgments and people refer to.

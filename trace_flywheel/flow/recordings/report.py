@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from trace_flywheel.flow.recordings.corrected import Unused
+
 
 class Report(msgspec.Struct):
     """The six counters of the original, and what is behind them."""
@@ -15,6 +17,7 @@ class Report(msgspec.Struct):
     other_task: int = 0
     same_rollout: int = 0
     redactions: dict[str, int] = msgspec.field(default_factory=dict)
+    corrections_unused: list[Unused] = msgspec.field(default_factory=list)
     not_harvested: dict[str, int] = msgspec.field(default_factory=dict)
     """Candidates that made no row, by rule."""
     harvested: int = 0
@@ -44,6 +47,7 @@ class Report(msgspec.Struct):
             "other_task": self.other_task,
             "same_rollout": self.same_rollout,
             "redactions": self.redactions,
+            "corrections_unused": msgspec.to_builtins(self.corrections_unused),
             "not_harvested": self.not_harvested,
             "dropped": self.dropped,
             "rollouts_dropped": self.rollouts_dropped,

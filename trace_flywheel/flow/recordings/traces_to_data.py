@@ -20,12 +20,12 @@ from trace_flywheel.flow.judgments import Judgment, Judgments, Policy, combined,
 from trace_flywheel.flow.recordings.apart import REASON, Apart, apart
 from trace_flywheel.flow.recordings.choice import chosen
 from trace_flywheel.flow.recordings.compat import Sketch, compat
+from trace_flywheel.flow.recordings.corrected import corrections_of
 from trace_flywheel.flow.recordings.judged import Judged, judge_report, judged_of
 from trace_flywheel.flow.recordings.pairs import Shape, pair_row, pairs_of
 from trace_flywheel.flow.recordings.read import (
     Counts,
     Recordings,
-    corrections_of,
     read_all,
     recordings_below,
     unreadable,
@@ -90,9 +90,7 @@ def traces_to_data(asked: Request) -> Report:
             lines: Iterable[bytes] = _compat(asked, found, report, counts, asked.sketch)
         else:
             rollouts = read_all(found, asked.options, asked.task_filter, asked.pii, corrections, counts)
-            _check_corrections(
-                asked, set(corrections.by_trace) - {r.trace_id for r in rollouts if r.correction is not None}
-            )
+            _check_corrections(asked, set(corrections.by_trace) - counts.named)
             _tell(report, found, counts)
             if not rollouts and report.failed:
                 first = report.failed[0]
@@ -111,8 +109,6 @@ def traces_to_data(asked: Request) -> Report:
             if asked.held_out is not None:
                 report.held_out = len(held)
                 _tell_left(asked.mode, divided, report)
-        if counts.without_input:
-            report.not_harvested = {**report.not_harvested, "correction_without_input": counts.without_input}
         for file, written in zip(files, (lines, held, requests), strict=True):
             if file is not None:
                 file.writelines(written)
@@ -132,10 +128,11 @@ def _tell(report: Report, found: Recordings, counts: Counts) -> None:
     report.failed = unreadable(counts)
     report.packed = [unit.relative for unit in found.packed]
     report.redactions = dict(sorted(counts.redactions.items()))
+    report.corrections_unused = counts.corrections
 
 
 def _check_corrections(asked: Request, unknown: set[str]) -> None:
-    if unknown and asked.task_filter is None:
+    if unknown:
         raise FlywheelError(
             f"{asked.corrections}: corrects {min(unknown)!r}, which is no recording below {asked.folder}"
         )

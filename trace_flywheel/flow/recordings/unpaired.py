@@ -52,8 +52,10 @@ def unpaired_of(
     for i, entry in enumerate(entries):
         rollout = harvests[i].rollout
         score = entry.reward if entry.reward is not None else entry.judge_score
-        if entry.content_hash in held or rollout.correction is not None:
+        if entry.content_hash in held:
             none["used_in_pair"] += 1
+        elif rollout.correction is not None:
+            none["corrected_without_pair"] += 1
         elif entry.pair_quality_reason is not None:
             none[entry.pair_quality_reason] += 1
         elif score is None:
