@@ -73,6 +73,33 @@ def test_a_manifest_of_convert_fits_and_so_does_its_training_signal(tmp_path, be
     validator("training-signal.v1").validate(document["training_signal"])
 
 
+def test_the_answer_of_validate_fits(tmp_path, benchflow_trial, capsys):
+    benchflow_trial(tmp_path / "job", "t__1")
+    rows = str(tmp_path / "rows.jsonl")
+    assert main(["convert", str(tmp_path / "job"), "--out", rows]) == 0
+    capsys.readouterr()
+    assert main(["validate", rows, "--source-jobs", str(tmp_path / "job")]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    validator("validation.v1").validate(answer)
+    assert not validator("validation.v1").is_valid(answer | {"ok": False})
+
+
+def test_the_metadata_of_episodes_fits(tmp_path, benchflow_trial):
+    benchflow_trial(tmp_path / "job", "t__1")
+    out = tmp_path / "episodes"
+    assert main(["convert", str(tmp_path / "job"), "--format", "openenv-episodes", "--out", str(out)]) == 0
+    validator("openenv-metadata.v1").validate(json.loads((out / "metadata.json").read_text()))
+
+
+def test_rows_of_recordings_fit(tmp_path, benchflow_trial):
+    benchflow_trial(tmp_path / "job", "t__1")
+    rows = tmp_path / "rows.jsonl"
+    assert main(["convert", str(tmp_path / "job"), "--format", "atraj-sft", "--out", str(rows)]) == 0
+    (row,) = map(json.loads, rows.read_text().splitlines())
+    validator("atraj-sft-row.v1").validate(row)
+    assert not validator("atraj-sft-row.v1").is_valid(row | {"messages": []})
+
+
 def test_coverage_fits(tmp_path, capsys):
     token_trial(tmp_path / "job", "t__1")
     assert main(["token-coverage", str(tmp_path / "job"), "--json"]) == 0

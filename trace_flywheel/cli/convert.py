@@ -162,7 +162,7 @@ def convert(
         counts = branch_tree.convert_branches(branches, warn)
         tell(f"Converted {counts.child_rows} row(s) from {counts.forks} fork(s) -> {out}")
         if manifest is not None:
-            branch_tree.write_manifest(manifest, counts)
+            branch_tree.write_manifest(manifest, counts, branches)
             tell(f"Stats: {manifest}")
         return
     request = Request(

@@ -102,6 +102,77 @@ class ConvertManifest(msgspec.Struct):
     training_signal: TrainingSignal | None = None
 
 
+class BranchDrop(msgspec.Struct, kw_only=True):
+    """A tree that could not be read, or a child, a pair or a whole fork of one that gave no row."""
+
+    tree: str
+    """The `tree.json` as the user would type it."""
+    reason: str
+    evidence: dict[str, Any]
+    fork_id: str | UnsetType = UNSET
+    child: str | UnsetType = UNSET
+    pair: list[str] | UnsetType = UNSET
+    """Of two children."""
+
+
+class BranchInput(msgspec.Struct):
+    path: str
+    sha256: Digest
+
+
+class BranchManifest(msgspec.Struct):
+    """What one `convert --format branch-tree` did, with BenchFlow's counters."""
+
+    manifest_version: Literal[1]
+    format: Literal["branch-tree"]
+    version: str
+    settings: dict[str, Any]
+    trials: Count
+    forks: Count
+    child_rows: Count
+    pair_rows: Count
+    unscored_children: Count
+    missing_observations: Count
+    skipped_oracle: Count
+    below_min_reward: Count
+    pairs_skipped_different_request: Count
+    inputs: list[BranchInput]
+    drops: list[BranchDrop]
+
+
+class EpisodesMetadata(msgspec.Struct):
+    """`metadata.json` beside the episodes of an `openenv-episodes` folder."""
+
+    layout: Literal["openenv-episodes"]
+    version: int
+    episodes: Count
+    results: str
+    """The file of the episodes."""
+
+
+class SourceHealth(msgspec.Struct):
+    """BenchFlow's counts of the trials that rows came from."""
+
+    total_rows: Count
+    scored_rows: Count
+    unscored_rows: Count
+    rows_with_tool_calls: Count
+    missing_llm_trajectory: Count
+    malformed_llm_trajectory: Count
+
+
+class Validation(msgspec.Struct):
+    """The line that `flywheel validate` prints of a sound file; a layout may add counts of its own."""
+
+    format: str
+    ok: Literal[True]
+    rows: Count
+    rows_with_tool_calls: Count
+    source_health: SourceHealth | UnsetType = UNSET
+    canonical_selected_rows: Count | UnsetType = UNSET
+    task_manifest_rows: Count | UnsetType = UNSET
+
+
 class RefreshRuns(msgspec.Struct):
     found: int
     ingested: int

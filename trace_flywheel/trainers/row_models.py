@@ -7,7 +7,7 @@ Models say what a trainer needs; rows may hold more keys. A conversation's own r
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 Name = Annotated[str, Meta(min_length=1)]
 Number = float
@@ -131,3 +131,22 @@ class InstructRow(msgspec.Struct):
     response: Name
     system: str | None = None
     task_id: str | None = None
+
+
+class RecordedTurn(msgspec.Struct):
+    """A turn as the recorder writes it: a call is its text, and beside it what the text says."""
+
+    role: Name
+    content: str
+    supervise: bool | UnsetType = UNSET
+    """Whether it is learned."""
+    input_ids: list[int] | UnsetType = UNSET
+    output_ids: list[int] | UnsetType | None = UNSET
+    tool_call: dict[str, Any] | UnsetType = UNSET
+    tool_result: dict[str, Any] | UnsetType = UNSET
+
+
+class AtrajSftRow(msgspec.Struct):
+    messages: Annotated[list[RecordedTurn], Meta(min_length=1)]
+    export: str | UnsetType = UNSET
+    """`answer-only` or `trajectory`."""

@@ -1,12 +1,16 @@
 """Branched trials to child rows and pairs, over trees that the tests write."""
 
+import hashlib
 import json
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
 from trace_flywheel.cli.main import main
+from trace_flywheel.flow import schemas
 from trace_flywheel.flow.conversion.branch_tree import Request, convert_branches
+from trace_flywheel.flow.conversion.manifest import code_version
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.trainers.branch_tree import LAYOUT
 
@@ -58,6 +62,10 @@ def trial(tmp_path):
     children = [child(0, 1.0), child(1, 0.0), child(2, 0.5)]
     observed = {"n0": said("Good."), "n1": said("Bad."), "n2": said("Half.", "Make hello.txt. Hint: reuse.")}
     return write_trial(tmp_path / "job" / "hello__1", children, observed)
+
+
+def validator(name):
+    return jsonschema_rs.Draft202012Validator(schemas.document(name))
 
 
 def rows(path):
@@ -134,6 +142,10 @@ def test_what_is_left_out_is_counted(tmp_path):
     found, _, counts, _ = convert(tmp_path, min_reward=0.5)
     assert [row["child"]["node_id"] for row in found] == ["n0"]
     assert (counts.unscored_children, counts.missing_observations, counts.below_min_reward) == (1, 1, 1)
+    told = [(drop["child"], drop["reason"], drop["evidence"]) for drop in counts.drops]
+    floor = {"reward": None, "min_reward": 0.5}
+    assert told == [("n2", "missing_observation", {}), ("n1", "reward", floor)]
+    assert {(drop["tree"], drop["fork_id"]) for drop in counts.drops} == {(f"{tmp_path}/job/hello__1/tree.json", "f1")}
 
 
 def test_an_answer_that_never_came_is_named(tmp_path):
@@ -148,6 +160,7 @@ def test_the_oracles_children_only_when_asked_for(tmp_path, include, expected):
     acted = [{"type": "oracle", "command": "solve.sh", "return_code": 0}]
     write_trial(tmp_path / "job" / "hello__1", [child(0, 1.0)], {"n0": acted}, agent="oracle")
     found, _, counts, _ = convert(tmp_path, include_oracle=include)
+    assert [drop["reason"] for drop in counts.drops] == ([] if include else ["oracle"])
     assert [row["continuation"][0]["content"] for row in found] == expected
     assert counts.skipped_oracle == (0 if include else 1)
 
@@ -187,7 +200,7 @@ class TestFailures:
         (tmp_path / "job" / "other" / "tree.json").write_text("{")
         found, _, counts, warnings = convert(tmp_path)
         assert len(found) == 3
-        assert counts.drops[0]["reason"] == "bad_json"
+        assert [drop["reason"] for drop in counts.drops if "tree" in drop and "pair" not in drop] == ["bad_json"]
         assert "other/tree.json: bad_json" in warnings[0]
         with pytest.raises(FlywheelError, match=r"other/tree\.json"):
             convert(tmp_path, strict=True)
@@ -242,7 +255,20 @@ class TestCommand:
         assert self.run(tmp_path, "--format", "branch-tree", *flags) == 0
         assert "Converted 3 row(s) from 1 fork(s)" in capsys.readouterr().out
         manifest = json.loads((tmp_path / "m.json").read_text())
+        validator("branch-manifest.v1").validate(manifest)
         assert (manifest["child_rows"], manifest["pair_rows"]) == (3, 1)
+        assert manifest["settings"] == {
+            "pairs": True,
+            "pairs_any_request": False,
+            "include_oracle": False,
+            "min_reward": None,
+            "redaction": "standard",
+        }
+        assert manifest["version"] == code_version()
+        tree = hashlib.sha256((trial / "tree.json").read_bytes()).hexdigest()
+        assert manifest["inputs"] == [{"path": f"{tmp_path}/job/hello__1/tree.json", "sha256": tree}]
+        asked = [(drop["pair"], drop["reason"]) for drop in manifest["drops"]]
+        assert asked == [(["n0", "n2"], "different_request"), (["n1", "n2"], "different_request")]
         assert main(["validate", str(tmp_path / "rows.jsonl"), "--format", "branch-tree"]) == 0
         assert main(["validate", str(tmp_path / "p.jsonl"), "--format", "branch-tree"]) == 0
 

@@ -14,6 +14,7 @@ import orjson
 
 from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.conversion.convert import Warn
+from trace_flywheel.flow.conversion.manifest import code_version, redaction_of
 from trace_flywheel.flow.conversion.rollout import MAX_FAULTS, joined
 from trace_flywheel.flow.outputs import written
 from trace_flywheel.records.branch import BranchChild, BranchTrial, Fork
@@ -53,7 +54,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct):
-    """BenchFlow's manifest of a branch export, and beside it every row that was not written, with the reason."""
+    """BenchFlow's counters of a branch export, and beside them every row that was not written, with the reason."""
 
     trials: int = 0
     forks: int = 0
@@ -91,11 +92,23 @@ def convert_branches(request: Request, warn: Warn = lambda text: None) -> Counts
     return counts
 
 
-def write_manifest(path: Path, counts: Counts) -> None:
-    """The counts as JSON, keys sorted."""
+def write_manifest(path: Path, counts: Counts, request: Request) -> None:
+    """The counts with settings and version, as JSON, keys sorted."""
+    document = {
+        "manifest_version": 1,
+        "format": LAYOUT.NAME,
+        "version": code_version(),
+        "settings": {
+            "pairs": request.pairs is not None,
+            "pairs_any_request": request.any_request,
+            "include_oracle": request.include_oracle,
+            "min_reward": request.min_reward,
+            "redaction": redaction_of(request.pii),
+        },
+        **msgspec.to_builtins(counts),
+    }
     with replaced(path) as file:
-        file.write(orjson.dumps(counts, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2, default=msgspec.to_builtins))
-        file.write(b"\n")
+        file.write(orjson.dumps(document, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2) + b"\n")
 
 
 def _goldens(request: Request, roots: Sequence[Path]) -> tuple[Golden, ...]:
@@ -144,13 +157,18 @@ class _Job:
 
     def fork(self, trial: BranchTrial, fork: Fork, told: str, children: BinaryIO, pairs: BinaryIO | None) -> None:
         """Write the fork's rows."""
+        about = {"tree": told, "fork_id": fork.id}
         observed = [child for child in fork.children if child.messages is not None]
-        self.counts.missing_observations += len(fork.children) - len(observed)
+        unseen = [child for child in fork.children if child.messages is None]
+        self.counts.missing_observations += len(unseen)
         self.counts.unscored_children += sum(child.reward is None for child in fork.children)
         if trial.agent == ORACLE and not self.request.include_oracle:
             self.counts.skipped_oracle += len(fork.children)
+            for child in fork.children:
+                self._drop(about, child, "oracle", {"agent": trial.agent})
             return
-        about = {"tree": told, "fork_id": fork.id}
+        for child in unseen:
+            self._drop(about, child, "missing_observation", {})
         safe = _redacted(trial, fork, observed, self.request.pii)
         if isinstance(safe, Drop):
             self.counts.drops.append({**about, "reason": safe.reason, "evidence": safe.evidence})
@@ -160,16 +178,17 @@ class _Job:
             floor = self.request.min_reward
             if floor is not None and (child.reward is None or child.reward < floor):
                 self.counts.below_min_reward += 1
+                self._drop(about, child, "reward", {"reward": child.reward, "min_reward": floor})
                 continue
             tools = inferred_tools((*safe.prefix, *(child.messages or ())))
             row = child_row(trial, safe, child, tools)
             self.counts.child_rows += self._put(row, children, {**about, "child": child.node_id})
         if pairs is not None:
-            for row, names in self._pairs(trial, safe, kept):
+            for row, names in self._pairs(trial, safe, kept, told):
                 self.counts.pair_rows += self._put(row, pairs, {**about, "pair": names})
 
     def _pairs(
-        self, trial: BranchTrial, fork: Fork, children: Sequence[BranchChild]
+        self, trial: BranchTrial, fork: Fork, children: Sequence[BranchChild], told: str
     ) -> Iterator[tuple[dict[str, Any], list[str]]]:
         scored = [child for child in children if child.reward is not None]
         for one, other in combinations(scored, 2):
@@ -177,6 +196,8 @@ class _Job:
                 continue
             if not same_request(one, other) and not self.request.any_request:
                 self.counts.pairs_skipped_different_request += 1
+                drop = {"tree": told, "fork_id": fork.id, "pair": [one.node_id, other.node_id]}
+                self.counts.drops.append({**drop, "reason": "different_request", "evidence": {}})
                 continue
             tools = inferred_tools((*fork.prefix, *(one.messages or ()), *(other.messages or ())))
             yield pair_row(trial, fork, one, other, tools), [one.node_id, other.node_id]
@@ -197,9 +218,11 @@ class _Job:
         whole = _rollout(trial, (*fork.prefix, *(child.messages or ())))
         held = golden_of(whole, self.goldens, self.request.overlap)
         if held is not None:
-            drop = {"child": child.node_id, "reason": held.reason, "evidence": held.evidence}
-            self.counts.drops.append({**about, **drop})
+            self._drop(about, child, held.reason, held.evidence)
         return held is None
+
+    def _drop(self, about: dict[str, Any], child: BranchChild, reason: str, evidence: dict[str, Any]) -> None:
+        self.counts.drops.append({**about, "child": child.node_id, "reason": reason, "evidence": evidence})
 
 
 def _rollout(trial: BranchTrial, messages: tuple[Message, ...], metadata: dict[str, Any] | None = None) -> Rollout:

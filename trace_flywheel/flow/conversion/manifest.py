@@ -156,11 +156,16 @@ def settings_of(request: Request) -> dict[str, Any]:
         "group_advantage": request.group_advantage,
         "group_by": list(request.group_by),
         "reward_vector": request.reward_vector,
-        "redaction": request.pii.pii if isinstance(request.pii, Policy) else request.pii,
+        "redaction": redaction_of(request.pii),
         "pass_reward": request.options.pass_reward,
         "policy_version": request.policy_version,
         "window": None if request.window is None else msgspec.to_builtins(request.window),
     }
+
+
+def redaction_of(pii: Policy | str | None) -> str | None:
+    """What is redacted, by the name of its setting; None where nothing is."""
+    return pii.pii if isinstance(pii, Policy) else pii
 
 
 def code_version() -> str:
