@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from operator import itemgetter
+from urllib.parse import quote
 
 from trace_flywheel.redaction.identities import masked_name
 from trace_flywheel.redaction.joints import Joined
@@ -14,8 +15,11 @@ from trace_flywheel.redaction.spread import Known
 def value_of(data: bytes, finding: Finding) -> str:
     """The value found, joints inside it undone."""
     value = data[finding.start : finding.end]
-    joined = value if b"\\" not in value and b"+" not in value else Joined(value).text
-    return joined.decode("utf-8", "replace")
+    if b"\\" not in value and b"+" not in value and b"%" not in value:
+        return value.decode("utf-8", "replace")
+    text, found = Joined(value).text.decode("utf-8", "replace"), value.decode("utf-8", "replace")
+    # A percent sign may be the value's own: what is decoded has to give what was found when it is encoded again.
+    return text if "%" not in found or quote(text, safe="").lower() == found.lower() else found
 
 
 def text_of(leaf: Leaf, findings: list[Finding], known: Known, marks: Marks, told: list[tuple[str, str]]) -> str:

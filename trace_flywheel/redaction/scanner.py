@@ -239,13 +239,13 @@ class Scanner:
         return all(check(value) for check in self._checks[rule])
 
     def over_joints(self, leaf: bytes, budget: Budget = UNLIMITED) -> Iterator[Finding]:
-        """Findings that are seen only when the joints inside them are undone, each as one span of the leaf."""
+        """Findings that are seen when the joints in a leaf are undone, each as one span of the leaf."""
         if not has_joint(leaf):
             return
         joined = Joined(leaf)
         for finding in self.look([joined.text], joints=False).findings(0, budget):
-            if (span := joined.span(finding.start, finding.end)) is not None:
-                yield finding._replace(start=span[0], end=span[1])
+            start, end = joined.span(finding.start, finding.end)
+            yield finding._replace(start=start, end=end)
 
     def _prove(self) -> None:
         """Every rule finds its own first example, also right after an escaped line break."""
