@@ -11,10 +11,11 @@ import pytest
 from tests.flow.conftest import trace, write_runs
 from tests.recordings import answer, record, user
 from trace_flywheel.flow.conversion.convert import convert
+from trace_flywheel.flow.conversion.identity import content_of
 from trace_flywheel.flow.conversion.manifest import Tally
 from trace_flywheel.flow.conversion.once import once
 from trace_flywheel.flow.conversion.request import Request
-from trace_flywheel.flow.conversion.rollout import Outcome, content_of
+from trace_flywheel.flow.conversion.rollout import Outcome
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout, Source

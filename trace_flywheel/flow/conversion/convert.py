@@ -22,6 +22,7 @@ from trace_flywheel.flow.conversion.manifest import Tally
 from trace_flywheel.flow.conversion.once import once
 from trace_flywheel.flow.conversion.pieces import Job, choosing, guarded, run
 from trace_flywheel.flow.conversion.plan import Piece, is_job, plan_of
+from trace_flywheel.flow.conversion.repeated import without_repeated
 from trace_flywheel.flow.conversion.request import Request
 from trace_flywheel.flow.conversion.rollout import (
     CONVERT,
@@ -77,7 +78,14 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
     wants_calls = choice.row_mode == "exchange" or choice.helpers or choice.subagents or target.CALLS
     job = Job(
         request.format,
-        Rules(choice, request.min_reward, request.group_advantage is not None, request.reward_vector, request.window),
+        Rules(
+            choice,
+            request.min_reward,
+            request.group_advantage is not None,
+            request.reward_vector,
+            request.window,
+            identities=len(files) + bool(plan.pieces) > 1,
+        ),
         request.pii,
         msgspec.structs.replace(request.options, exchanges=wants_calls),
         _goldens(request, plan.runs),
@@ -89,9 +97,10 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
         problems = [outcome_of_drop(drop, base) for base, drop in plan.problems]
         for problem in problems:
             problem.is_rollout = False
-        rows = _watched(chain(problems, _converted_rows(files, job, tally)), request.strict, warn)
+        rows = (_watched(_converted_rows(file, job, tally), request.strict, warn) for file in files)
         read = _watched(_converted(plan.pieces, job, workers), request.strict, warn)
-        outcomes: Iterator[Outcome] = chain(rows, once(read, lambda outcome: _tell(outcome, request.strict, warn)))
+        read = once(read, lambda outcome: _tell(outcome, request.strict, warn))
+        outcomes = without_repeated(chain([_watched(problems, request.strict, warn)], rows, [read]))
         outcomes = distinct(outcomes, target.identity) if target.DISTINCT else outcomes
         if existing is not None:
             tally.existing = existing.digests
@@ -148,17 +157,16 @@ def _unit_by_unit(piece: Piece, job: Job) -> Iterator[Outcome]:
             yield from outcomes
 
 
-def _converted_rows(files: Sequence[Path], job: Job, tally: Tally) -> Iterator[Outcome]:
+def _converted_rows(file: Path, job: Job, tally: Tally) -> Iterator[Outcome]:
     target = layout(job.format)
     job = choosing(job, row_mode="trial")
     # BenchFlow's window is of its own results: an example that somebody made already has the context it needs
     whole = choosing(job, context="full")
-    for file in files:
-        before = tally.rows
-        lines = read_lines(file.resolve(), file.resolve().parent, job.options.max_line_bytes)
-        for read in rollouts_of(lines, str(file)):
-            yield guarded(read, whole if is_example(read) else job, target, "")
-        tally.inputs.append({"path": str(file), "sha256": lines.sha256, "rows": tally.rows - before})
+    lines = read_lines(file.resolve(), file.resolve().parent, job.options.max_line_bytes)
+    told = tally.file(str(file))
+    for read in rollouts_of(lines, str(file)):
+        yield guarded(read, whole if is_example(read) else job, target, "")
+    told["sha256"] = lines.sha256
 
 
 def check_output(request: Request) -> None:

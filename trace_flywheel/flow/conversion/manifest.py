@@ -35,6 +35,8 @@ class Tally:
         self.redactions: dict[str, int] = {}
         self.sources: list[str] = []
         self.inputs: list[dict[str, Any]] = []
+        self._files: dict[str, dict[str, Any]] = {}
+        """Of them those that hold many rollouts, by path."""
         self.windowed = False
         """Rows say in `context_window` what a message window took from them."""
         self.window = {"rows_compacted": 0, "messages_dropped": 0, "max_original_tokens": 0, "max_final_tokens": 0}
@@ -56,6 +58,12 @@ class Tally:
         counts = Counter(drop["reason"] for drop in self.drops)
         return ", ".join(f"{reason} {n}" for reason, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
+    def file(self, path: str) -> dict[str, Any]:
+        """A file of rows as an input, whose rows are counted as they come; its digest is for the caller to add."""
+        told = self._files[path] = {"path": path, "sha256": "", "rows": 0}
+        self.inputs.append(told)
+        return told
+
     def add(self, outcome: Outcome) -> None:
         """Count one rollout."""
         self.rollouts += outcome.is_rollout
@@ -74,7 +82,9 @@ class Tally:
             self.redactions[rule] = self.redactions.get(rule, 0) + number
         if outcome.source_path is not None:
             self.sources += [outcome.source_path] * len(outcome.rows)
-            if outcome.sha256:
+            if outcome.source_path in self._files:
+                self._files[outcome.source_path]["rows"] += len(outcome.rows)
+            elif outcome.sha256:
                 self.inputs.append({"path": outcome.source_path, "sha256": outcome.sha256, "rows": len(outcome.rows)})
         for refusal in (outcome.refusal, *outcome.refused):
             if refusal is not None:

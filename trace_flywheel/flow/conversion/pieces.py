@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
+from trace_flywheel.flow.conversion.identity import content_of
 from trace_flywheel.flow.conversion.plan import Piece
-from trace_flywheel.flow.conversion.rollout import Outcome, Rules, content_of, outcome_of, outcome_of_drop, refused
+from trace_flywheel.flow.conversion.rollout import Outcome, Rules, outcome_of, outcome_of_drop, refused
 from trace_flywheel.flow.workers import crash_of
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import Golden

@@ -4,12 +4,12 @@ Order: held out, terminal, reward, a model call that succeeded, then each conver
 encoded rows, or why there are none, and always the identity and score that its group needs.
 """
 
-import hashlib
 from typing import Any
 
 import msgspec
 import orjson
 
+from trace_flywheel.flow.conversion.identity import identity_of_row
 from trace_flywheel.flow.conversion.roles import role_keys
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
@@ -41,6 +41,8 @@ class Rules(msgspec.Struct, frozen=True):
     """Rows carry the parts of their reward."""
     window: Window | None = None
     """trl-sft rows are cut to it."""
+    identities: bool = False
+    """Rows are told apart by what they say."""
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -82,6 +84,8 @@ class Outcome(msgspec.Struct):
     subagents: int = 0
     redactions: dict[str, int] = msgspec.field(default_factory=dict)
     rows: list[bytes] = msgspec.field(default_factory=list)
+    identities: list[bytes] = msgspec.field(default_factory=list)
+    """Of the rows, in their order, where the rules ask for them."""
     rows_with_calls: int = 0
     refusal: Refusal | None = None
     """Why there is no row at all; None for a rollout that was converted."""
@@ -139,6 +143,8 @@ def outcome_of(rollout: Rollout, layout: Layout, rules: Rules, base: str) -> Out
             outcome.refused.append(_refusal_of_row(candidate, faults))
             continue
         outcome.rows.append(orjson.dumps(row))
+        if rules.identities:
+            outcome.identities.append(identity_of_row(candidate.messages))
         outcome.rows_with_calls += any(message.tool_calls for message in candidate.messages)
     if not outcome.rows:
         outcome.refusal = outcome.refused.pop(0) if outcome.refused else Refusal(CONVERT, "no_call_of_this_kind")
@@ -180,16 +186,6 @@ def identity_of(rollout: Rollout, base: str) -> Outcome:
 
 def _parts(vector: Row | None) -> dict[str, float | None] | None:
     return dict(zip(vector["names"], vector["values"], strict=True)) if vector else None
-
-
-def content_of(rollout: Rollout) -> bytes:
-    """Digest of conversation, tools and grade, not of the place."""
-    told = (rollout.messages, rollout.tools, rollout.verdict, rollout.reward, rollout.reward_text, rollout.error)
-    try:
-        data = msgspec.msgpack.encode(told)
-    except (OverflowError, RecursionError, UnicodeError):  # JSON may hold any integer, at any depth
-        data = repr(told).encode(errors="surrogatepass")
-    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def refusal_of(rollout: Rollout, rules: Rules) -> Refusal | None:
