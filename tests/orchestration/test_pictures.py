@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from trace_flywheel.flow.glance import Bins
 from trace_flywheel.orchestration.pictures import bars, funnel, histogram
 
 
@@ -28,13 +29,13 @@ def test_a_reference_draws_one_mark_for_each_target() -> None:
 
 
 def test_a_histogram_counts_every_value_once() -> None:
-    drawn = svg(histogram([0.0, 0.0, 0.5, 1.0], "Rewards", bins=2))
+    drawn = svg(histogram(Bins(4, 0.0, 1.0, (2, 2)), "Rewards"))
     assert re.findall(r'text-anchor="middle">(\d+)<', drawn) == ["2", "2"]
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [1.0, 1.0]])
 def test_a_histogram_without_spread_is_drawn(values: list[float]) -> None:
-    assert "<svg" in svg(histogram(values, "Rewards"))
+    assert "<svg" in svg(histogram(Bins.of(values), "Rewards"))
 
 
 def test_labels_are_escaped() -> None:

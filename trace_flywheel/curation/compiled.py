@@ -7,6 +7,7 @@ loop `pays`: a small job is done before the compiler would be there.
 
 import fcntl
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import update_wrapper
@@ -30,7 +31,7 @@ def pays(kind: str, seconds: float) -> bool:
     if not COMPILED:
         return False
     spent = _spent[kind] = _spent.get(kind, 0.0) + seconds
-    return spent > PATIENCE
+    return spent > (PATIENCE / 4 if "numba" in sys.modules else PATIENCE)  # most of the cost is its import
 
 
 def compiled(function: _F) -> _F:
@@ -85,12 +86,25 @@ class _Declared:
 
 
 def _made(function: Callable[..., Any]) -> Any:
+    _load_without_blas()
     from numba import njit
 
     try:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # numba found no writable cache folder: compile anew in each process
         return njit(nogil=True)(function)
+
+
+def _load_without_blas() -> None:
+    """Numba looks whether scipy's linear algebra is there: 17 MB and a quarter of a second that no loop here uses."""
+    name = "scipy.linalg.cython_blas"
+    if name in sys.modules:
+        return
+    sys.modules[name] = None  # type: ignore[assignment] # what the import system takes for "not there"
+    try:
+        import numba.np.arraymath  # noqa: F401
+    finally:
+        del sys.modules[name]
 
 
 @contextmanager

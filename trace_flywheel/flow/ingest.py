@@ -66,7 +66,7 @@ def ingest(
     left = list(runs)
     shared = lake, settings, inputs, workers
     for step in (graded_traces, redacted_rollouts, rollout_index):
-        made_now = run_alone(_all_of, shared, (step, left)) if apart else step(left, *shared)
+        made_now = run_alone(all_of, shared, (step, left)) if apart else step(left, *shared)
         if isinstance(made_now, Crash):
             raise FlywheelError(made_now.reason)
         for result in made_now:
@@ -77,9 +77,10 @@ def ingest(
     return tuple(results[run.run_id] for run in runs)
 
 
-def _all_of(
+def all_of(
     shared: tuple[Lake, Settings, SideInputs, int | None], task: tuple[Callable[..., Iterator[StepResult]], list[Run]]
 ) -> list[StepResult]:
+    """The results of one step over runs, as a task of a process of its own."""
     step, runs = task
     return list(step(runs, *shared))
 

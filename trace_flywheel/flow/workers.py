@@ -8,6 +8,7 @@ Processes come from a fork server, because the caller (Dagster) has threads.
 import multiprocessing
 import os
 import sys
+import threading
 import time
 import traceback
 from collections import deque
@@ -41,16 +42,16 @@ class Crash(msgspec.Struct, frozen=True):
 
 def worker_count(asked: int) -> int:
     """Processes for `asked`; 0 means one per core that this process may use. 1 where it may start none."""
-    if _is_daemonic():
+    if not may_have_children():
         return 1
     if asked:
         return asked
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _is_daemonic() -> bool:
-    """Whether this process may have no children: Celery's forked workers are such."""
-    return multiprocessing.current_process().daemon
+def may_have_children() -> bool:
+    """Whether this process may start others: Celery's forked workers may not."""
+    return not multiprocessing.current_process().daemon
 
 
 def run_tasks(
@@ -102,7 +103,7 @@ def _in_processes(
 
 def run_alone(function: Callable[[Shared, Task], Result], shared: Shared, task: Task) -> Result | Crash:
     """One task in a process of its own, where this one may start any."""
-    if _is_daemonic():
+    if not may_have_children():
         return _guarded(function, shared, task)
     with _pool(function, shared, 1) as pool:
         try:
@@ -117,12 +118,12 @@ def streamed(function: Callable[[Task], Iterable[Result]], task: Task) -> Iterat
 
     A fault of it comes as `FlywheelError`. Few results are ahead of the reader: a pipe holds them.
     """
-    if _is_daemonic():
+    if not may_have_children():
         yield from function(task)
         return
-    context = _context(function)
+    context = context_of(function)
     receiver, sender = context.Pipe(duplex=False)
-    # A daemon: it ends with this process, whatever ends that.
+    # A daemon: it ends with this process, should the reader stop in the middle.
     process = context.Process(target=_send, args=(sender, function, task), daemon=True)
     process.start()
     sender.close()
@@ -149,16 +150,18 @@ def _send(sender: Any, function: Callable[[Any], Iterable[Any]], task: Any) -> N
         for result in function(task):
             sender.send((result,))
 
+    end_with_the_caller()
     crash = _guarded(all_of, None, task)
     with suppress(OSError):  # the reader is gone: it wanted no more
         sender.send(crash)
 
 
 def _pool(function: Callable[..., Any], shared: Any, workers: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(workers, mp_context=_context(function), initializer=_start, initargs=(function, shared))
+    return ProcessPoolExecutor(workers, context_of(function), initializer=_start, initargs=(function, shared))
 
 
-def _context(function: Callable[..., Any]) -> Any:
+def context_of(function: Callable[..., Any]) -> Any:
+    """How processes that call a function are started."""
     if sys.platform == "linux":
         context = multiprocessing.get_context("forkserver")
         # Imported once, by the server, whose memory its processes share: each import costs a process two seconds.
@@ -174,6 +177,19 @@ _work: tuple[Callable[..., Any], Any] | None = None
 def _start(function: Callable[..., Any], shared: Any) -> None:
     global _work
     _work = (function, shared)
+    end_with_the_caller()
+
+
+def end_with_the_caller() -> None:
+    """From now on this process ends when the one that started it does: killed, that one can tell nobody."""
+    caller = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if caller is not None:
+            caller.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _in_worker(task: Any) -> Any:

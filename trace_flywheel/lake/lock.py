@@ -13,6 +13,7 @@ from pathlib import Path
 
 from trace_flywheel.lake.sidecar import LakeError
 
+WORKER = "lock-worker"
 _held: set[Path] = set()
 """Homes that this process holds: a step inside a pass writes under the pass's lock."""
 
@@ -30,7 +31,10 @@ def writing(home: Path, shared: bool = False) -> Iterator[None]:
     except OSError as error:
         raise LakeError(f"{home}: cannot be written ({error.strerror}); mend it or give another --home") from None
     try:
-        _take(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, f"another flywheel writes to {home}; waiting for it")
+        waiting = f"another flywheel writes to {home}; waiting for it"
+        _take(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, waiting)
+        with _locked(place / WORKER, shared, waiting):  # whoever held the lock before is gone: so is its helper then
+            pass
         _held.add(place)
         yield
     finally:
@@ -39,14 +43,28 @@ def writing(home: Path, shared: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def locked(path: Path, waiting: str) -> Iterator[None]:
-    """Hold a lock file alone; `waiting` is said on stderr while another process has it."""
+def working(home: Path, shared: bool = False) -> Iterator[None]:
+    """Hold what the next writer waits for, in a process that writes for one that holds `writing`: should that one be
+    killed, its lock is free at once, and this process needs a moment to see it and end."""
+    with _locked(home.absolute() / WORKER, shared, f"another flywheel ends its work in {home}; waiting for it"):
+        yield
+
+
+@contextmanager
+def _locked(path: Path, shared: bool, waiting: str) -> Iterator[None]:
     handle = _opened(path)
     try:
-        _take(handle, fcntl.LOCK_EX, waiting)
+        _take(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, waiting)
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def locked(path: Path, waiting: str) -> Iterator[None]:
+    """Hold a lock file alone; `waiting` is said on stderr while another process has it."""
+    with _locked(path, shared=False, waiting=waiting):
+        yield
 
 
 def _opened(path: Path) -> int:

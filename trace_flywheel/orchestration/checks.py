@@ -4,26 +4,23 @@ The steps themselves fail closed; a failed check cannot stop a run that is not i
 bytes once more and speak for the whole lake, never for one partition: a later result would hide an earlier one.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
-from trace_flywheel.flow.audit import PROMISES, audit, shown
+from trace_flywheel.flow import apart
+from trace_flywheel.flow.audit import PROMISES, shown
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
 from trace_flywheel.flow.names import ADVANTAGES, refusals_of
-from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.lake.dataset import find_version, names
 from trace_flywheel.lake.quarantine import quarantines
+from trace_flywheel.orchestration import helper
 from trace_flywheel.orchestration.metadata import table
-from trace_flywheel.orchestration.once import holdouts
+from trace_flywheel.orchestration.once import passes
 from trace_flywheel.orchestration.resources import SettingsResource
-from trace_flywheel.redaction.redact import redactor
 
-TOLERANCE = 1e-6
-"""What the advantages of a group may add up to beside zero, per member."""
 ON_TARGET = 0.02
 """Share of the set by which a class of the mix may miss its target, or one row: quotas are whole rows."""
 
@@ -54,14 +51,10 @@ def nothing_quarantined(settings: SettingsResource) -> dg.AssetCheckResult:
 
 
 @dg.asset_check(asset=ADVANTAGES, blocking=True, description="The advantages of every group add up to zero.")
-def advantages_sum_to_zero(settings: SettingsResource) -> dg.AssetCheckResult:
-    rows = lake_of(settings.load()).table(ADVANTAGES, "advantages")
-    groups: dict[str, list[float]] = {}
-    for group, advantage in zip(rows["group_id"].to_pylist(), rows["advantage"].to_pylist(), strict=True):
-        if advantage is not None and math.isfinite(advantage):
-            groups.setdefault(group, []).append(advantage)
-    faults = [g for g, values in groups.items() if abs(math.fsum(values)) > TOLERANCE * len(values)]
-    return dg.AssetCheckResult(passed=not faults, metadata={"groups": len(groups), "faults": shown(faults)})
+def advantages_sum_to_zero(context: dg.AssetCheckExecutionContext, settings: SettingsResource) -> dg.AssetCheckResult:
+    tree = settings.load()
+    groups, faults = helper.over_all(context.run.run_id, tree, apart.uneven_groups, tree)
+    return dg.AssetCheckResult(passed=not faults, metadata={"groups": groups, "faults": shown(faults)})
 
 
 def promises_of(name: str) -> dg.AssetChecksDefinition:
@@ -80,14 +73,14 @@ def promises_of(name: str) -> dg.AssetChecksDefinition:
             for promise in PROMISES:  # nothing was published, so nothing is broken; `mix_on_target` says why
                 yield dg.AssetCheckResult(asset_key=name, check_name=promise, passed=True, metadata={"rows": 0})
             return
-        version = find_version(tree.home, name)
-        holdout = holdouts.of(context.run.run_id, tree)
-        for promise, faults in audit(version, holdout, redactor(policy_of(tree))).items():
+        run_id = context.run.run_id
+        audited = helper.over_all(run_id, tree, apart.audited, passes.of(run_id, tree), name)
+        for promise, faults in audited.faults.items():
             yield dg.AssetCheckResult(
                 asset_key=name,
                 check_name=promise,
                 passed=not faults,
-                metadata={"version": version.version, "rows": version.rows, "faults": shown(faults)},
+                metadata={"version": audited.version, "rows": audited.rows, "faults": shown(faults)},
             )
 
     return check

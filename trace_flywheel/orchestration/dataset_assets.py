@@ -1,23 +1,20 @@
 """The assets over all runs, made by a factory: the default recipe's and the same again for each `[datasets.NAME]`.
 
 They have no partitions and read the lake themselves; `deps` on all runs draw the lineage. Each is a call into
-`flow.datasets` and a page of metadata about what came of it.
+`flow.apart` and a page of metadata about what came of it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import dagster as dg
 
-from trace_flywheel.flow import curation, datasets, names, standing, tables
-from trace_flywheel.flow.curation import Curation
+from trace_flywheel.flow import apart, curation, names, standing
 from trace_flywheel.flow.home import lake_of, shared
 from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
-from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.lock import writing
-from trace_flywheel.lake.store import Lake
-from trace_flywheel.orchestration import metadata
-from trace_flywheel.orchestration.once import side_inputs
+from trace_flywheel.orchestration import helper, metadata
+from trace_flywheel.orchestration.once import passes
 from trace_flywheel.orchestration.partitions import all_runs
 from trace_flywheel.orchestration.resources import SettingsResource
 from trace_flywheel.settings import Settings
@@ -33,7 +30,8 @@ class Spec(NamedTuple):
     """One asset over all runs."""
 
     name: str
-    make: Callable[[Curation], Made]
+    what: apart.What
+    recipe: str | None
     runs: tuple[str, ...]
     """Per-run assets of which it reads all partitions."""
     deps: tuple[str, ...]
@@ -46,7 +44,8 @@ def specs(settings: Settings) -> Iterator[Spec]:
     """All assets over all runs, upstream first."""
     yield Spec(
         names.ADVANTAGES,
-        tables.grouped_advantages,
+        "advantages",
+        None,
         (INDEX,),
         ("verdicts",),
         CURATION_GROUP,
@@ -61,7 +60,8 @@ def _family(settings: Settings, recipe: str | None) -> Iterator[Spec]:
     if recipe is None or classifier != names.CLASSIFIER:
         yield Spec(
             classifier,
-            lambda c: tables.depth_classifier(c, recipe),
+            "classifier",
+            recipe,
             (),
             ("depth_labels",),
             CURATION_GROUP if recipe is None else recipe,
@@ -74,7 +74,8 @@ def _family(settings: Settings, recipe: str | None) -> Iterator[Spec]:
     group = recipe or DATASET_GROUP
     yield Spec(
         named("sft"),
-        lambda c: datasets.sft_dataset(c, recipe),
+        "sft",
+        recipe,
         (INDEX, REDACTED),
         (names.ADVANTAGES, "training_corpus", "corrections", *JUDGED),
         group,
@@ -82,7 +83,8 @@ def _family(settings: Settings, recipe: str | None) -> Iterator[Spec]:
     )
     yield Spec(
         named("pair"),
-        lambda c: datasets.dpo_dataset(c, recipe),
+        "pair",
+        recipe,
         (INDEX, REDACTED),
         (names.ADVANTAGES, *JUDGED),
         group,
@@ -90,7 +92,8 @@ def _family(settings: Settings, recipe: str | None) -> Iterator[Spec]:
     )
     yield Spec(
         named("kto"),
-        lambda c: datasets.kto_dataset(c, recipe),
+        "kto",
+        recipe,
         (INDEX, REDACTED),
         (names.ADVANTAGES, *JUDGED),
         group,
@@ -98,7 +101,8 @@ def _family(settings: Settings, recipe: str | None) -> Iterator[Spec]:
     )
     yield Spec(
         named("rl"),
-        lambda c: datasets.rl_dataset(c, recipe),
+        "rl",
+        recipe,
         (INDEX, REDACTED),
         (names.ADVANTAGES, *GRADED_LATER),
         group,
@@ -106,7 +110,8 @@ def _family(settings: Settings, recipe: str | None) -> Iterator[Spec]:
     )
     yield Spec(
         named("prompt"),
-        lambda c: datasets.rl_prompts(c, recipe),
+        "prompt",
+        recipe,
         (INDEX, REDACTED),
         (names.ADVANTAGES, *JUDGED),
         group,
@@ -114,28 +119,13 @@ def _family(settings: Settings, recipe: str | None) -> Iterator[Spec]:
     )
     yield Spec(
         named("mix"),
-        lambda c: datasets.balanced_mix(c, recipe),
+        "mix",
+        recipe,
         (),
         (named("sft"), classifier),
         group,
         "SFT rows at the target mix of depth: the largest set that holds it.",
     )
-
-
-class _Shared:
-    """The curation of the run under way: its steps run in one process, read the index once and see one state of it."""
-
-    def __init__(self) -> None:
-        self._run_id: str | None = None
-        self._curation: Curation | None = None
-
-    def of(self, run_id: str, lake: Lake, settings: Settings) -> Curation:
-        if self._curation is None or self._run_id != run_id:
-            self._run_id, self._curation = run_id, Curation(lake, settings, side_inputs.of(run_id, settings))
-        return self._curation
-
-
-_shared = _Shared()
 
 
 def asset_of(spec: Spec, freshness: dg.FreshnessPolicy | None = None) -> dg.AssetsDefinition:
@@ -155,9 +145,11 @@ def asset_of(spec: Spec, freshness: dg.FreshnessPolicy | None = None) -> dg.Asse
         with writing(tree.home), shared(tree):
             lake = lake_of(tree)
             before = standing.rows_now(lake, spec.name)
-            made = spec.make(_shared.of(context.run.run_id, lake, tree))
+            run_id = context.run.run_id
+            under_way = passes.of(run_id, tree)
+            made, seen = helper.over_all(run_id, tree, apart.make, under_way, spec.what, spec.recipe)
         return dg.MaterializeResult(
-            metadata=metadata.of_made(lake, made, before), data_version=dg.DataVersion(made.version)
+            metadata=metadata.of_made(made, seen, before), data_version=dg.DataVersion(made.version)
         )
 
     return materialize

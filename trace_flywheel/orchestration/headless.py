@@ -10,6 +10,7 @@ from pathlib import Path
 import dagster as dg
 from sqlalchemy.exc import OperationalError
 
+from trace_flywheel.orchestration import helper
 from trace_flywheel.orchestration.definitions import build
 from trace_flywheel.orchestration.instance import instance
 from trace_flywheel.orchestration.jobs import ingest_job, refresh_job
@@ -63,6 +64,8 @@ class Headless:
             result = job.execute_in_process(instance=self._instance, tags=tags, run_config=_QUIET, raise_on_error=False)
         except OperationalError as error:
             raise _unwritable(self._home, error) from None
+        finally:
+            helper.end()
         if not result.success:
             raise FlywheelError(f"{job_name}: {_failure(result)} (run {result.run_id} in `flywheel ui`)")
 

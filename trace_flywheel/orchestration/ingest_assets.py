@@ -16,7 +16,7 @@ from trace_flywheel.flow.home import lake_of, shared
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
 from trace_flywheel.flow.steps import StepResult
 from trace_flywheel.lake.lock import writing
-from trace_flywheel.orchestration import metadata
+from trace_flywheel.orchestration import helper, metadata
 from trace_flywheel.orchestration.jobs import INGEST_GROUP
 from trace_flywheel.orchestration.once import looks
 from trace_flywheel.orchestration.partitions import runs
@@ -39,7 +39,9 @@ def _materialize(
     before = {key: lake.sidecar(asset, key) for key in keys}
     paths = {run.run_id: run.path for run in chosen}
     digest = None
-    for result in step(chosen, lake, tree, seen.inputs):
+    shared = lake, tree, seen.inputs, None
+    results = helper.over_runs(tree, chosen, ingest.all_of, shared, (step, chosen))
+    for result in results:
         key, after = result.run_id, result.sidecar
         context.add_asset_metadata(metadata.of_partition(result, before[key], paths[key]), partition_key=key)
         digest = after.content_digest if after is not None else None

@@ -2,24 +2,23 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 
+from trace_flywheel.flow.glance import Glance
 from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.flow.steps import StepResult
-from trace_flywheel.lake.dataset import Version, lines, provenance, read_version
 from trace_flywheel.lake.ledger import Ledger
 from trace_flywheel.lake.sidecar import Sidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration import pictures
 from trace_flywheel.orchestration.columns import MEANING
 
-PREVIEW_ROWS, PREVIEW_CHARS = 3, 160
+PREVIEW_CHARS = 160
 FACTS_SHOWN = 30
 """Entries of a nested fact that a table repeats."""
 
@@ -77,8 +76,8 @@ def _changed(before: Sidecar | None, after: Sidecar) -> str:
     return f"{after.counts.kept - before.counts.kept:+d} rollouts, content differs"
 
 
-def of_made(lake: Lake, made: Made, rows_before: int | None) -> Metadata:
-    """Metadata of an asset over all runs."""
+def of_made(made: Made, seen: Glance, rows_before: int | None) -> Metadata:
+    """Metadata of an asset over all runs: what it became, and what a glance at it shows."""
     shown: Metadata = {
         "changed": _since(made, rows_before),
         "dagster/row_count": made.rows,
@@ -92,12 +91,12 @@ def of_made(lake: Lake, made: Made, rows_before: int | None) -> Metadata:
         ),
     }
     if made.name == ADVANTAGES:
-        return shown | _of_advantages(lake.table(ADVANTAGES, "advantages"))
+        return shown | _of_advantages(seen)
     if made.status == "refused":
         return shown | {"refused": made.facts["refused"]} | _mix_pictures(made.facts["mix"])
     if made.name.endswith(CLASSIFIER):
         return shown | {"facts": facts_table(made.facts)} | _of_classifier(made.facts)
-    return shown | _of_version(read_version(made.path), made.facts)
+    return shown | _of_version(made, seen)
 
 
 def _of_classifier(facts: Mapping[str, Any]) -> Metadata:
@@ -116,25 +115,24 @@ def _of_classifier(facts: Mapping[str, Any]) -> Metadata:
     }
 
 
-def _of_advantages(rows: pa.Table) -> Metadata:
-    numbers = {name: [v for v in rows[name].to_pylist() if v is not None] for name in ("reward", "advantage")}
-    return {
-        f"{name}s": dg.MetadataValue.md(pictures.histogram(values, f"{name} of {len(values)} rollouts"))
-        for name, values in numbers.items()
-    } | {"dagster/column_schema": column_schema(rows.schema)}
-
-
-def _of_version(version: Version, facts: Mapping[str, Any]) -> Metadata:
-    rewards = [r for row in provenance(version) for r in row.rewards if r is not None]
+def _of_advantages(seen: Glance) -> Metadata:
     shown: Metadata = {
-        "card": dg.MetadataValue.md(_without_front_matter((version.path / "README.md").read_text("utf-8"))),
-        "rewards": dg.MetadataValue.md(pictures.histogram(rewards, "Rewards of the rows")),
+        f"{name}s": dg.MetadataValue.md(pictures.histogram(values, f"{name} of {values.n} rollouts"))
+        for name, values in seen.numbers.items()
+    }
+    return shown | ({"dagster/column_schema": column_schema(seen.columns)} if seen.columns is not None else {})
+
+
+def _of_version(made: Made, seen: Glance) -> Metadata:
+    facts = made.facts
+    shown: Metadata = {
+        "card": dg.MetadataValue.md(_without_front_matter((made.path / "README.md").read_text("utf-8"))),
+        "rewards": dg.MetadataValue.md(pictures.histogram(seen.numbers["reward"], "Rewards of the rows")),
         "facts": facts_table(facts),
     }
     if "mix" in facts:
         shown |= _mix_pictures(facts["mix"])
-    first = [json.loads(line) for line in islice(lines(version), PREVIEW_ROWS)]
-    if first:
+    if first := seen.first:
         shown["preview"] = table(("prompt", "answer"), [_glance(row) for row in first])
         shown["dagster/column_schema"] = dg.TableSchema(
             columns=[_column(name, type(value).__name__) for name, value in first[0].items()]

@@ -6,10 +6,7 @@ A look at ten thousand job folders takes a second; a run of ingestion has three 
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from trace_flywheel.curation.holdout import Holdout
-from trace_flywheel.flow.goldens import holdout_over
-from trace_flywheel.flow.home import lake_of
-from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.apart import Pass
 from trace_flywheel.flow.watch import Look, look_leniently, side_inputs_now
 from trace_flywheel.settings import Settings
 
@@ -32,9 +29,5 @@ class Once(Generic[Value]):
 
 looks: Once[Look] = Once(lambda _, settings: look_leniently(settings))
 """For ingestion: roots that are missing do not stop the others."""
-side_inputs: Once[SideInputs] = Once(lambda _, settings: side_inputs_now(settings))
+passes: Once[Pass] = Once(lambda run_id, settings: Pass(run_id, settings, side_inputs_now(settings)))
 """For publication and its checks: a missing root is an error."""
-holdouts: Once[Holdout] = Once(
-    lambda run_id, settings: holdout_over(lake_of(settings), settings, side_inputs.of(run_id, settings))
-)
-"""For checks: the goldens weighed by the index of all runs."""

@@ -7,6 +7,8 @@ import base64
 import html
 from collections.abc import Mapping, Sequence
 
+from trace_flywheel.flow.glance import Bins
+
 WIDTH, ROW, LABEL = 560, 24, 170
 INK, BAR, SECOND = "#6b7280", "#4f43dd", "#c4bdf7"
 
@@ -27,15 +29,11 @@ def bars(values: Mapping[str, float], title: str, reference: Mapping[str, float]
     return _image(title, 40 + ROW * max(len(values), 1), lines)
 
 
-def histogram(values: Sequence[float], title: str, bins: int = 10) -> str:
-    """Counts over `bins` equal intervals from the least to the largest value."""
-    if not values:
+def histogram(values: Bins, title: str) -> str:
+    """Counts over equal intervals from the least to the largest value."""
+    if not values.n:
         return _image(title, 64, [_text(12, 48, "no values")])
-    low, high = min(values), max(values)
-    width = (high - low) / bins or 1.0
-    counts = [0] * bins
-    for value in values:
-        counts[min(int((value - low) / width), bins - 1)] += 1
+    low, high, counts, bins = values.low, values.high, values.counts, len(values.counts)
     height, step = 110, (WIDTH - 40) / bins
     top = max(counts)
     lines = []

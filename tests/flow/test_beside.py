@@ -1,0 +1,107 @@
+"""A process beside the caller's: kept from call to call, its errors are the caller's, and it ends with the caller."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from trace_flywheel.flow import beside as module
+from trace_flywheel.flow.beside import Beside
+from trace_flywheel.lake.lock import working, writing
+from trace_flywheel.records.errors import FlywheelError
+
+ROOT = Path(__file__).parents[2]
+
+
+def pid_and(value: object) -> tuple[int, object]:
+    return os.getpid(), value
+
+
+def failing(error: Exception) -> None:
+    raise error
+
+
+def test_calls_share_one_process_that_is_not_this_one(tmp_path: Path) -> None:
+    helper = Beside(tmp_path)
+    (first, value), (second, _) = helper.call(pid_and, [1, None]), helper.call(pid_and, 2)
+    assert value == [1, None]
+    assert first == second != os.getpid()
+    helper.close()
+    again, _ = helper.call(pid_and, 3)
+    assert again != first
+    helper.close()
+
+
+def test_an_error_over_there_is_raised_here_without_another_before_it(tmp_path: Path) -> None:
+    helper = Beside(tmp_path)
+    with pytest.raises(FlywheelError, match=r"^the golden file is cut$") as caught:
+        helper.call(failing, FlywheelError("the golden file is cut"))
+    assert caught.value.__cause__ is None
+    with pytest.raises(ValueError, match=r"^odd\n") as unforeseen:
+        helper.call(failing, ValueError("odd"))
+    assert "test_beside.py" in unforeseen.value.__notes__[0]
+    with pytest.raises(FlywheelError, match="the process that worked on it died"):
+        helper.call(os._exit, 3)
+    assert helper.call(pid_and, "well again")[1] == "well again"
+    helper.close()
+
+
+def test_where_no_process_may_be_started_the_call_is_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "may_have_children", lambda: False)
+    assert Beside(tmp_path).call(pid_and, 1) == (os.getpid(), 1)
+
+
+CALLER = """
+import sys, time
+from pathlib import Path
+from trace_flywheel.flow.beside import Beside
+from trace_flywheel.lake.lock import writing
+if __name__ == "__main__":
+    home = Path(sys.argv[1])
+    with writing(home):
+        Beside(home).call(exec, f"import os, pathlib, time; pathlib.Path({str(home / 'pid')!r})"
+            ".write_text(str(os.getpid())); time.sleep(60)")
+"""
+
+
+def test_a_killed_caller_takes_its_helper_along(tmp_path: Path) -> None:
+    script = tmp_path / "caller.py"
+    script.write_text(CALLER)
+    home = tmp_path / "home"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    caller = subprocess.Popen([sys.executable, script, home], env=environment)
+    until = time.monotonic() + 60
+    while not (home / "pid").exists() or not (home / "pid").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    helper = int((home / "pid").read_text())
+    os.kill(caller.pid, signal.SIGKILL)
+    caller.wait()
+    with writing(home), pytest.raises(ProcessLookupError):  # the next writer waits until the helper is gone
+        _signal_unless_over(helper)
+
+
+def _signal_unless_over(pid: int) -> None:
+    status = Path(f"/proc/{pid}/stat")
+    if status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z":
+        raise ProcessLookupError  # over, and nobody has asked how it ended
+    os.kill(pid, 0)
+
+
+def test_a_writer_waits_for_the_helper_of_a_writer_that_was_killed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The helper's lock alone holds the next writer back."""
+    home = tmp_path / "home"
+    home.mkdir()
+    code = "import sys; from pathlib import Path; from trace_flywheel.lake.lock import writing\n"
+    code += "with writing(Path(sys.argv[1])): print('in')"
+    with working(home):
+        waiting = subprocess.Popen([sys.executable, "-c", code, home], stdout=subprocess.PIPE, cwd=ROOT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(timeout=3)
+    assert waiting.communicate(timeout=60)[0] == b"in\n"

@@ -1,0 +1,86 @@
+"""The work over all runs as calls of plain values, so that a process beside the caller's can do it.
+
+What a pass works out once (index, attempts, holdout, corpora) stays where the work is done until another pass begins.
+"""
+
+import math
+from typing import Any, Literal
+
+import msgspec
+
+from trace_flywheel.flow import datasets, tables
+from trace_flywheel.flow.audit import audit
+from trace_flywheel.flow.curation import Curation
+from trace_flywheel.flow.glance import Glance, glance
+from trace_flywheel.flow.home import lake_of
+from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.names import ADVANTAGES, Kind
+from trace_flywheel.flow.policy import policy_of
+from trace_flywheel.flow.standing import Made
+from trace_flywheel.lake.dataset import find_version
+from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.settings import Settings
+
+TOLERANCE = 1e-6
+"""What the advantages of a group may add up to beside zero, per member."""
+
+What = Literal["advantages", "classifier"] | Kind
+"""The assets over all runs; all but the advantages belong to a recipe."""
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """One pass over the lake: its name, and the settings and side inputs that all its calls see."""
+
+    name: str
+    settings: Settings
+    inputs: SideInputs
+
+
+class Audited(msgspec.Struct, frozen=True):
+    """A dataset version and the faults by promise."""
+
+    version: str
+    rows: int
+    faults: dict[str, list[str]]
+
+
+_held: tuple[str, Curation] | None = None
+
+
+def curation_of(under_way: Pass) -> Curation:
+    """The state of the pass under way; that of another is forgotten first."""
+    global _held
+    if _held is None or _held[0] != under_way.name:
+        _held = None
+        lake = lake_of(under_way.settings)
+        _held = under_way.name, Curation(lake, under_way.settings, under_way.inputs)
+    return _held[1]
+
+
+def make(under_way: Pass, what: What, recipe: str | None) -> tuple[Made, Glance]:
+    """Make an asset, or find that it stands; and what a page shows of it. Raises `FlywheelError`."""
+    curation = curation_of(under_way)
+    if what == "advantages":
+        made = tables.grouped_advantages(curation)
+    elif what == "classifier":
+        made = tables.depth_classifier(curation, recipe)
+    else:
+        made = datasets.make(curation, what, recipe)
+    return made, glance(curation.lake, made)
+
+
+def audited(under_way: Pass, name: str) -> Audited:
+    """The newest version of a dataset held against what it promises."""
+    version = find_version(under_way.settings.home, name)
+    rules = redactor(policy_of(under_way.settings))
+    return Audited(version.version, version.rows, audit(version, curation_of(under_way).holdout, rules))
+
+
+def uneven_groups(settings: Settings) -> tuple[int, list[str]]:
+    """How many groups have advantages, and those whose advantages do not add up to zero."""
+    rows: Any = lake_of(settings).table(ADVANTAGES, "advantages")
+    groups: dict[str, list[float]] = {}
+    for group, advantage in zip(rows["group_id"].to_pylist(), rows["advantage"].to_pylist(), strict=True):
+        if advantage is not None and math.isfinite(advantage):
+            groups.setdefault(group, []).append(advantage)
+    return len(groups), [g for g, values in groups.items() if abs(math.fsum(values)) > TOLERANCE * len(values)]

@@ -1,0 +1,60 @@
+"""One process beside this one, kept for several calls: what they load and hold ends with it, not with the caller.
+
+A call gives what its function returns or raises. The process never outlives its caller: it looks out for the caller's
+end and takes its own, and holds a lock of the home while it works, for which the next writer waits (`lake.lock`).
+Where no process may be started (Celery's daemonic workers), calls are made here.
+"""
+
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, TypeVar
+
+from trace_flywheel.flow.workers import context_of, end_with_the_caller, may_have_children
+from trace_flywheel.lake.lock import working
+from trace_flywheel.records.errors import FlywheelError
+
+Result = TypeVar("Result")
+
+
+class Beside:
+    """The process; it starts with the first call and ends with `close`, or with this process."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._pool: ProcessPoolExecutor | None = None
+
+    def call(self, function: Callable[..., Result], *arguments: Any, shared: bool = False) -> Result:
+        """`function(*arguments)` over there. `shared`: others may write to the home meanwhile, as under `writing`.
+        Raises `FlywheelError` where the process died."""
+        if not may_have_children():
+            return function(*arguments)
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(1, mp_context=context_of(function), initializer=end_with_the_caller)
+        try:
+            result, error = self._pool.submit(_called, self._home, shared, function, arguments).result()
+        except BrokenProcessPool:
+            self._pool = None
+            raise FlywheelError("the process that worked on it died (out of memory, or a crash in a library)") from None
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return] # what the function returned
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+def _called(
+    home: Path, shared: bool, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> tuple[Any, Exception | None]:
+    try:
+        with working(home, shared):
+            return function(*arguments), None
+    except Exception as error:  # raised again by the caller, without a chain that would hide it
+        if not isinstance(error, FlywheelError):
+            error.add_note("".join(traceback.format_tb(error.__traceback__)))
+        return None, error
