@@ -205,6 +205,18 @@ def test_a_linked_folder_outside_the_root_is_told_unless_a_root_covers_it(tmp_pa
     assert ids(jobs, tmp_path / "elsewhere") == ["elsewhere/run", "jobs/a"]
 
 
+def test_many_roots_cost_no_more_each_than_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A canonical selection names thousands of trials, each a root: looking all up for each took most of a minute."""
+    for n in range(40):
+        (tmp_path / f"t{n}").mkdir()
+        (tmp_path / f"t{n}" / "result.json").write_text('{"rollout_name": "t", "task_name": "t", "rewards": null}')
+    asked = []
+    real = os.path.realpath
+    monkeypatch.setattr(os.path, "realpath", lambda path: asked.append(path) or real(path))
+    assert len(discover(sorted(tmp_path.iterdir())).runs) == 40
+    assert len(asked) <= 3 * 40
+
+
 def test_an_empty_result_file_is_called_empty(tmp_path: Path) -> None:
     (tmp_path / "runs" / "r").mkdir(parents=True)
     (tmp_path / "runs" / "r" / "results.json").write_bytes(b"")

@@ -64,9 +64,8 @@ def discover(roots: Roots) -> Discovery:
     seen: set[str] = set()
     real_folders: dict[str, str] = {}
     named = _labelled(roots)
+    places = {os.path.realpath(root): position for position, (_, root) in enumerate(named)}
     for position, (label, root) in enumerate(named):
-        # What is not entered from here, and is a root of its own, is read as that.
-        inner = {os.path.realpath(other) for _, other in named[position + 1 :]}
         for found in _walk(label, root):
             path = found.path if isinstance(found, Run) else root / (found.path or "")
             if isinstance(found, Run) and path != root:
@@ -78,7 +77,8 @@ def discover(roots: Roots) -> Discovery:
             if isinstance(found, Run):
                 seen.add(real)
                 runs[found.run_id] = found
-            elif not _owned(real, inner):
+            # What is not entered from here, and is a root of its own, is read as that.
+            elif all(places.get(place, -1) <= position for place in _upwards(real)):
                 told = msgspec.structs.replace(found, path=found.path and printable(found.path))
                 problems.setdefault(str(path.parent.resolve() / path.name), told)
     ordered = sorted(problems.values(), key=lambda p: (p.run_id or "", p.path or "", p.reason))
@@ -220,11 +220,15 @@ def _real_below(path: str, known: dict[str, str]) -> str:
 
 def _owned(real: str, seen: set[str]) -> bool:
     """Whether a path or a folder above it is among `seen`."""
-    while real not in seen:
+    return any(place in seen for place in _upwards(real))
+
+
+def _upwards(real: str) -> Iterator[str]:
+    """A path and every folder above it."""
+    while real:
+        yield real
         real = real.rpartition(os.sep)[0]
-        if not real:
-            return os.sep in seen
-    return True
+    yield os.sep
 
 
 def _encoded(part: str) -> str:

@@ -4,6 +4,7 @@ Pieces are cut by size alone, never by how many workers there are, and each belo
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -88,8 +89,9 @@ def _once(paths: Sequence[Path]) -> tuple[Path, ...]:
 
 def _labelled(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
     names = [place_of(path).name for path in paths]
+    times = Counter(names)
     for path, name in zip(paths, names, strict=True):
-        yield (name if names.count(name) == 1 and name else str(path)), path
+        yield (name if times[name] == 1 and name else str(path)), path
 
 
 def _root_of(path: Path) -> Path:
