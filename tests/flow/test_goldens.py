@@ -180,10 +180,10 @@ def test_a_golden_file_that_broke_and_then_went_still_holds_out(flow: MakeFlow) 
     held, found = now()
     assert held == ["b", "c"]
     with pytest.raises(FlywheelError):
-        found.require_goldens()
+        found.require_all()
     file.unlink()
     held, found = now()
     assert held == ["b", "c"]
-    found.require_goldens()
+    found.require_all()
     file.write_text('{"task_id": "b"}\n')
     assert now()[0] == ["b"]  # what is taken out of a file that can be read is let go

@@ -12,6 +12,7 @@ from tests.flow.conftest import Flow, group, sentence, trace
 from trace_flywheel.cli.main import main
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import find_version, lines, provenance
+from trace_flywheel.records.errors import FlywheelError
 
 MakeFlow = Callable[..., Flow]
 
@@ -193,3 +194,29 @@ def test_a_warning_of_an_unusable_line_goes_with_the_line(flow: MakeFlow, tmp_pa
     assert manifest(warned)["warnings"] == ["1 lines of input files could not be used; the first is verdicts.jsonl:1."]
     verdicts.write_text("")
     assert one.run()["sft_dataset"].version == clean.version
+
+
+def test_a_file_of_verdicts_that_is_away_brings_no_earlier_grade_back(
+    flow: MakeFlow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The best pass was graded anew as a failure: without the file it would be trained on again."""
+    again = {"trace_id": "a-0", "verdict": "fail", "reward": 0.0, "grader": "ann"}
+    verdicts = file_of(tmp_path / "v.jsonl", again)
+    one = flow({"r1": group("a", (1.0, 0.9, 0.2, 0.0), 1)}, grading={"verdicts": [verdicts]})
+    before = one.run()["sft_dataset"]
+    assert fates(before)["a-0"]["reason"] == "not_passing"
+    verdicts.rename(tmp_path / "elsewhere.jsonl")
+    monkeypatch.setenv("FLYWHEEL_ROOTS", json.dumps([str(one.root)]))
+    monkeypatch.setenv("FLYWHEEL_GRADING__VERDICTS", json.dumps([str(verdicts)]))
+    home = ["--home", str(one.settings.home)]
+    for command in (["refresh"], ["purge", "--trace", "a-3", "--reason", "x"]):
+        assert main([*command, *home]) == 1
+        assert f"{verdicts}: the file of verdicts is away" in capsys.readouterr().err
+    with pytest.raises(FlywheelError, match="the file of verdicts is away"):
+        one.run()
+    assert find_version(one.settings.home, "sft_dataset").version == before.version
+    assert not (one.lake.root / "purged.jsonl").exists()
+    monkeypatch.delenv("FLYWHEEL_GRADING__VERDICTS")
+    assert fates(Flow(one.root, one.settings.home).run()["sft_dataset"])["a-0"]["kept"]
+    (tmp_path / "elsewhere.jsonl").rename(verdicts)
+    assert fates(one.run()["sft_dataset"])["a-0"]["reason"] == "not_passing"

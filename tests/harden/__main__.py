@@ -1,7 +1,7 @@
 """`make harden`: a long hostile run against the embedded sample. Exit 1 when one promise breaks.
 
-    python -m tests.harden [--seed N] [--fuzz N] [--kills N] [--full N] [--copies N] [--examples N]
-                          [--values N]
+    python -m tests.harden [--seed N] [--fuzz N] [--kills N] [--erasures N] [--full N] [--copies N]
+                          [--examples N] [--values N]
 
 Each part says how much it tried and every fault that it found, with the seed that repeats it. A number of 0 leaves a
 part out.
@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.harden import crashes, readers, secrets
+from tests.harden import crashes, erasures, readers, secrets
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -52,6 +52,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="where the drawing begins")
     parser.add_argument("--fuzz", type=int, default=1500, help="damaged copies of the sample")
     parser.add_argument("--kills", type=int, default=25, help="refreshes killed at random moments")
+    parser.add_argument("--erasures", type=int, default=25, help="erasures killed at random changes of the disk")
     parser.add_argument("--full", type=int, default=15, help="refreshes on a full disk")
     parser.add_argument("--copies", type=int, default=4, help="homes that must hold the same bytes")
     parser.add_argument("--examples", type=int, default=1000, help="examples of each property test")
@@ -60,6 +61,7 @@ def main() -> int:
     parts = (
         ("damaged folders through every reader and layout", asked.fuzz, fuzzed),
         ("refreshes killed", asked.kills, crashes.killed),
+        ("erasures killed", asked.erasures, erasures.killed),
         ("refreshes on a full disk", asked.full, crashes.disk_full),
         ("homes from shuffled copies", asked.copies, crashes.same_bytes),
         ("values of each kind of secret in each syntax", asked.values, secrets.round_of),

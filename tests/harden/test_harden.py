@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harden import readers, secrets
+from tests.harden import erasures, readers, secrets
 from tests.harden.mutations import damage_tree, damaged_bytes
 from trace_flywheel.sample.write import write_sample
 from trace_flywheel.sources import registry
@@ -52,3 +52,13 @@ def test_a_secret_that_stays_and_a_near_miss_that_goes_are_found(
         "form a form: 1 of 1 stay",
         "near misses, words: 1 of 1 are touched",
     ]
+
+
+@pytest.mark.slow
+def test_a_killed_erasure_ends_as_if_nobody_had_disturbed_it(tmp_path: Path) -> None:
+    assert list(erasures.killed(5, 6, tmp_path)) == []
+
+
+def test_an_erasure_that_leaves_something_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erasures, "CANARY", "Do a.")
+    assert any("holds it" in fault for fault in erasures.killed(0, 0, tmp_path))

@@ -23,14 +23,16 @@ def purge(
 ) -> None:
     if (trace is None) == (value_from is None) or (run is not None and trace is None):
         raise typer.BadParameter("give --trace (with --run where it stands in several) or --value-from")
-    from trace_flywheel.flow.erasable import find_trace, find_value, value_of, versions_with
+    from trace_flywheel.flow.erasable import find_trace, find_value, runs_named, value_of, versions_with
     from trace_flywheel.flow.home import lake_of, remote_of, shared
     from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.flow.purge import purge as erase
+    from trace_flywheel.flow.purge import unfinished
     from trace_flywheel.flow.watch import side_inputs_now
     from trace_flywheel.flow.withdraw import difference
     from trace_flywheel.lake.lock import writing
     from trace_flywheel.lake.withdrawn import in_force
+    from trace_flywheel.records.errors import FlywheelError
     from trace_flywheel.records.grading import Withdrawal
     from trace_flywheel.redaction.redact import redactor
 
@@ -50,12 +52,16 @@ def purge(
             print(f"{len(addresses)} rollouts to erase" + (f", in {len(versions)} versions" if versions else ""))
             gone = [Withdrawal(reason, run=run_id, trace=trace_id) for run_id, trace_id in addresses]
             tell(difference(lake, settings, inputs, (*in_force(lake), *gone)))
-        if dry_run and (addresses or value is not None):
+        known = bool(addresses) or value is not None or unfinished(lake)
+        if dry_run and known:
             return
-        if (addresses or value is not None) and (settings.home / "dagster").is_dir():
-            from trace_flywheel.orchestration.forget import forget_previews
+        if known and (settings.home / "dagster").is_dir():
+            from trace_flywheel.orchestration.forget import forget_history, forget_previews
 
-            forget_previews(settings.home)
+            if value is not None and runs_named(lake, value):
+                forget_history(settings.home)
+            else:
+                forget_previews(settings.home)
         done = erase(lake, settings, inputs, addresses, reason, versions, value)
     print(f"{done.rollouts} rollouts erased; {len(done.versions)} versions that knew them are gone")
     for made in done.made:
@@ -63,3 +69,8 @@ def purge(
     for export in done.exports:
         print(f"{export}: held it and is gone", file=sys.stderr)
     print("the source folders are not touched; what was erased is read again from no folder", file=sys.stderr)
+    if done.left:
+        raise FlywheelError(
+            f"the value stands still in {', '.join(map(str, done.left))}: these are not the lake's to erase; mend what "
+            "they are made from, or remove them, and purge again"
+        )

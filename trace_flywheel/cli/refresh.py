@@ -61,7 +61,7 @@ def _refreshed(settings: Any) -> Outcome:
         first = f" ({_line(before.problems[0])})" if before.problems else ""
         roots = ", ".join(map(str, roots_in_force(settings)))
         raise FlywheelError(f"no job folder below {roots}{first}; `{program()} sources DIR` says what was looked at")
-    before.inputs.require_goldens()
+    before.inputs.require_all()
     remember(settings.home, settings.roots)
     if before.todo or freshness(lake, settings, before.inputs)[1]:
         with writing(settings.home):

@@ -38,7 +38,7 @@ from trace_flywheel.settings import Settings
 
 
 def make(curation: Curation, kind: Kind, recipe: str | None) -> Made:
-    """The dataset of a kind and recipe. Raises `FlywheelError` while a golden cannot be read."""
+    """The dataset of a kind and recipe. Raises `FlywheelError` while a golden or a file of verdicts cannot be read."""
     return balanced_mix(curation, recipe) if kind == "mix" else _dataset(curation, kind, recipe)
 
 
@@ -73,7 +73,7 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     A mix that loses the whole set is refused: the version before stays, if there is one, and the refusal stands in the
     lake with its reason. Only rows that must not be trained on any more give way to an empty version, which says why.
     """
-    curation.inputs.require_goldens()
+    curation.inputs.require_all()
     lake, (settings, chosen_recipe) = curation.lake, recipe_settings(curation.settings, recipe)
     name, digest = name_of("mix", recipe), wanted_digest(curation, "mix", recipe)
     if (unchanged := unchanged_since(lake, name, digest)) is not None:
@@ -165,7 +165,7 @@ def decided(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Curate
 
 
 def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
-    curation.inputs.require_goldens()
+    curation.inputs.require_all()
     lake, (settings, chosen) = curation.lake, recipe_settings(curation.settings, recipe)
     name, digest = name_of(kind, recipe), wanted_digest(curation, kind, recipe)
     if (unchanged := unchanged_since(lake, name, digest)) is not None:

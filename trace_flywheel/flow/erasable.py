@@ -16,16 +16,18 @@ import orjson
 import pyarrow.parquet as pq
 
 from trace_flywheel.flow.contents import contents_of
-from trace_flywheel.flow.erased import spellings, texts_of
+from trace_flywheel.flow.erased import plain, spellings, texts_of
 from trace_flywheel.flow.expected import STEPS
 from trace_flywheel.flow.ingest_tasks import GRADED, REDACTED
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.files import is_temporary
 from trace_flywheel.lake.parts import read_rollouts
 from trace_flywheel.lake.purged import address_of, purged_by_run
+from trace_flywheel.lake.quarantine import quarantines
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.rows import Provenance
+from trace_flywheel.sources.discover import run_id_of
 
 Address = tuple[str, str]
 """Run id and trace id."""
@@ -69,6 +71,13 @@ def drops_with(lake: Lake, value: str) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def runs_named(lake: Lake, value: str) -> tuple[str, ...]:
+    """Runs of the lake whose name holds a value."""
+    spelt = [text.encode() for text in spellings(value)]
+    known = frozenset[str]().union(*map(lake.run_ids, STEPS)) | {entry.run_id for entry in quarantines(lake)}
+    return tuple(sorted(run_id for run_id in known if _is_in(spelt, plain(run_id))))
+
+
 def versions_with(lake: Lake, value: str) -> tuple[Path, ...]:
     """Folders of the dataset versions that hold a value, also where no rollout of the lake holds it any more."""
     spelt = quoted(value)
@@ -77,7 +86,10 @@ def versions_with(lake: Lake, value: str) -> tuple[Path, ...]:
 
 def value_of(file: Path) -> str:
     """The value that a file holds, without the line's end. It never stands on a command line or in a log."""
-    value = file.read_text("utf-8").strip("\r\n")
+    try:
+        value = file.read_text("utf-8").strip("\r\n")
+    except UnicodeDecodeError as error:
+        raise FlywheelError(f"{file}: byte {error.start} is no UTF-8; a value is a text") from None
     if len(value) < MIN_VALUE_CHARS:
         raise FlywheelError(
             f"{file}: holds {len(value)} characters; a value of fewer than {MIN_VALUE_CHARS} fits too much"
@@ -138,7 +150,7 @@ def _is_in(spelt: Sequence[bytes], text: bytes) -> bool:
 def quoted(value: str) -> tuple[bytes, ...]:
     """Spellings of a value in files: those in texts, and what JSON makes of them."""
     spelt = spellings(value)
-    spelt |= {unicodedata.normalize("NFD", text) for text in spelt} | {value}
+    spelt |= {unicodedata.normalize("NFD", text) for text in spelt} | {value, run_id_of(value)}
     quoted = {orjson.dumps(text)[1:-1] for text in spelt}
     return tuple(sorted({text.encode() for text in spelt} | quoted))
 

@@ -4,9 +4,10 @@ Every text of a rollout is looked at in one form: decoded, NFC, with the texts i
 copy in another file, under other names, with other keys first or other escapes is the same.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 import orjson
@@ -47,6 +48,12 @@ class Erased(msgspec.Struct, frozen=True):
         if self.values.prints and self.values.holds(texts_of(item)):
             return purged(run_id, address, "value", "")
         return None
+
+    def names(self, run_ids: Sequence[str]) -> frozenset[str]:
+        """Those whose own text holds an erased value, however odd characters are spelled in them."""
+        if not self.values.prints or not self.values.holds(BETWEEN.encode().join(map(plain, run_ids))):
+            return frozenset()
+        return frozenset(run_id for run_id in run_ids if self.values.holds(plain(run_id)))
 
     def safe(self, text: str) -> str:
         """A text for people, unless it holds an erased value."""
@@ -107,6 +114,11 @@ def texts_of(item: Rollout | Drop) -> bytes:
 def normal(text: str) -> bytes:
     """A text in that form."""
     return str(canonical_value(text)).encode()
+
+
+def plain(run_id: str) -> bytes:
+    """A run id in that form, as the folders are called."""
+    return normal(unquote(run_id))
 
 
 def spellings(value: str) -> frozenset[str]:

@@ -5,6 +5,7 @@ of the step before, or the folder's fingerprint. What all runs share is worked o
 among ten thousand costs its own folder's fingerprint and its own three sidecars.
 """
 
+from collections.abc import Set
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +15,7 @@ from trace_flywheel.flow.erased import Erased, Tombs
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
 from trace_flywheel.flow.inputs import SideInputs, read_options
 from trace_flywheel.flow.policy import policy_of
-from trace_flywheel.lake.sidecar import FORMAT
+from trace_flywheel.lake.sidecar import FORMAT, Sidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.index import INDEX_VERSION
@@ -22,6 +23,8 @@ from trace_flywheel.settings import Settings
 
 STEPS = (GRADED, REDACTED, INDEX)
 BEFORE = {REDACTED: GRADED, INDEX: REDACTED}
+ERASED_FROM = "erased_from"
+"""Fact of a partition that an erasure wrote anew: the content of it that the step after was made from."""
 CODE = {GRADED: 1, REDACTED: 5, INDEX: INDEX_VERSION}
 """Goes up when a step gives other bytes for the same input: its partitions are made again."""
 
@@ -64,6 +67,19 @@ class Expected:
         sidecar = self._lake.sidecar(step, run_id)
         return sidecar is not None and sidecar.inputs_digest == self.digest(step, run_id, fingerprint)
 
+    def was_fresh(self, sidecar: Sidecar, standing: Set[str]) -> bool:
+        """Whether a partition is fresh, or was before an erasure that was killed before it came to this partition:
+        tombstones of what is `standing` in it did not count then, and the step before stood as it did."""
+        step, run_id, fingerprint = sidecar.asset, sidecar.run_id, sidecar.source_fingerprint
+        purged = self._purged(run_id)
+        if step == GRADED:
+            wanted = {self._graded(fingerprint, stones) for stones in (purged, purged - standing)}
+        else:
+            before = self._lake.sidecar(BEFORE[step], run_id)
+            contents = (before.content_digest, before.facts.get(ERASED_FROM)) if before else (None,)
+            wanted = {self._digest(step, content, run_id, fingerprint) for content in contents}
+        return sidecar.inputs_digest in wanted
+
     def all_fresh(self, run_id: str, fingerprint: str) -> bool:
         """`is_fresh` of all steps; every sidecar is read once, and none after the first that is out of date."""
         content: str | None = None
@@ -78,13 +94,19 @@ class Expected:
         """Digest of all that a run's partitions are made from, whatever of them is made already."""
         return content_id([self._digest(step, None, run_id, fingerprint) for step in STEPS])
 
+    def _purged(self, run_id: str) -> Set[str]:
+        """Addresses of a run that were erased."""
+        return self._tombs.by_run.get(run_id, {}).keys()
+
+    def _graded(self, fingerprint: str, purged: Set[str]) -> str:
+        kept = True if self._settings.lake.keep_raw else "digests"
+        made_from = [FORMAT, CODE[GRADED], fingerprint, self._reading, kept]
+        return content_id([*made_from, sorted(purged)] if purged else made_from)
+
     def _digest(self, step: str, content: str | None, run_id: str, fingerprint: str) -> str:
         """`content`: digest of what the step before made."""
         if step == GRADED:
-            kept = True if self._settings.lake.keep_raw else "digests"
-            made_from = [FORMAT, CODE[step], fingerprint, self._reading, kept]
-            purged = sorted(self._tombs.by_run.get(run_id, ()))
-            return content_id([*made_from, purged] if purged else made_from)
+            return self._graded(fingerprint, self._purged(run_id))
         if step == REDACTED:
             corrections = [msgspec.to_builtins(c) for _, c in sorted(self._inputs.corrections_of(run_id).items())]
             return content_id([FORMAT, CODE[step], content, self._rules, corrections])

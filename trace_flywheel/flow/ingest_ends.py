@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from trace_flywheel.flow.expected import BEFORE, Expected
+from trace_flywheel.flow.expected import BEFORE, ERASED_FROM, Expected
 from trace_flywheel.flow.ingest_tasks import Chunk, Outcome, read_chunk
 from trace_flywheel.flow.steps import Job, StepResult
 from trace_flywheel.flow.workers import Crash, run_alone
@@ -35,6 +35,7 @@ def mirror(
     """Commit a step that mirrors the one before: its parts, its own drops and those carried on."""
     assert job.before is not None
     made = list(outcomes(job))
+    known = {name: fact for name, fact in job.before.facts.items() if name != ERASED_FROM}
     sidecar = lake.commit(
         job.folder,
         step,
@@ -44,7 +45,7 @@ def mirror(
         entered=job.before.counts.entered,
         inputs_digest=expected.digest(step, job.run.run_id, job.fingerprint),
         source_fingerprint=job.fingerprint,
-        facts={**job.before.facts, **facts, "of": job.before.content_digest},
+        facts={**known, **facts, "of": job.before.content_digest},
     )
     return StepResult(step, job.run.run_id, "made", sidecar)
 

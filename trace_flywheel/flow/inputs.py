@@ -51,8 +51,18 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
     present: frozenset[str] = frozenset()
     """Ids of the runs that are there now."""
 
-    def require_goldens(self) -> None:
-        """Raise `FlywheelError` while a golden cannot be read: what is skipped would be trained on."""
+    verdicts_away: tuple[str, ...] = ()
+    """Files of verdicts that the settings name and that are not there."""
+
+    def require_all(self) -> None:
+        """Raise `FlywheelError` while a golden or a file of verdicts cannot be read: what is skipped would be trained
+        on, and grades that verdicts took the place of would count again."""
+        if self.verdicts_away:
+            raise FlywheelError(
+                f"{self.verdicts_away[0]}: the file of verdicts is away; put it back, or take it out of "
+                "`grading.verdicts` to let the grades before it count again; no dataset is published meanwhile, "
+                "earlier versions stay"
+            )
         if self.golden_faults:
             more = f" (and {len(self.golden_faults) - 1} more lines)" if len(self.golden_faults) > 1 else ""
             raise FlywheelError(
@@ -125,8 +135,9 @@ def side_inputs(runs: Sequence[Run], settings: Settings, before: Mapping[str, Kn
     scores = _good(JudgeEntry, (e for p in settings.judge_scores for e in read_judge_scores(p)), faults)
     held = tuple(golden for file in known.values() for golden in file.goldens)
     files = _named(known)
+    away = tuple(str(path) for path in settings.grading.verdicts if not path.is_file())
     present = frozenset(run.run_id for run in runs)
-    return SideInputs(held, corrections, tuple(faults), verdicts, scores, files, tuple(unread), known, present)
+    return SideInputs(held, corrections, tuple(faults), verdicts, scores, files, tuple(unread), known, present, away)
 
 
 def _gone(path: Path, file: KnownFile) -> Drop:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from trace_flywheel.flow import contents
 from trace_flywheel.flow.erased import purged, texts_of
-from trace_flywheel.flow.expected import BEFORE, Expected
+from trace_flywheel.flow.expected import BEFORE, ERASED_FROM, Expected
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.lake.parts import TableFile
@@ -44,7 +44,8 @@ def rewrite(
     """One partition of a run without what is gone; each row that it loses is a nameless drop.
 
     A partition that was up to date stays so; one that was not is made again by the next refresh, as before. One that
-    follows from the step before as that stood follows from it still, so that its run is no run without an index.
+    follows from the step before as that stood follows from it still, so that its run is no run without an index. What
+    that was stands in `ERASED_FROM` until then: the next erasure knows it where this one is killed.
     """
     step, run_id = sidecar.asset, sidecar.run_id
     parts: list[Part] = []
@@ -66,6 +67,7 @@ def rewrite(
             known = contents.contents_of(lake, sidecar)
             contents.write_contents(folder, [pair for pair in known if pair[0] not in gone.traces])
         before = lake.sidecar(BEFORE[step], run_id) if step in BEFORE and (fresh or follows) else None
+        after = _after(lake, sidecar) if lost else None
         lake.commit(
             folder,
             step,
@@ -75,7 +77,11 @@ def rewrite(
             entered=sidecar.counts.entered,
             inputs_digest=_wanted(lake, settings, inputs, sidecar) if fresh else sidecar.inputs_digest,
             source_fingerprint=sidecar.source_fingerprint,
-            facts={**sidecar.facts, **({"of": before.content_digest} if before else {})},
+            facts={
+                **sidecar.facts,
+                **({"of": before.content_digest} if before else {}),
+                **({ERASED_FROM: after} if after else {}),
+            },
         )
 
 
@@ -86,13 +92,24 @@ def _closed_up(index: pa.Table) -> pa.Table:
     return index.set_column(at, field, pa.array(range(index.num_rows), field.type))
 
 
+def _after(lake: Lake, sidecar: Sidecar) -> str | None:
+    """The content of a partition that the step after it was made from; None where that is not this one's."""
+    step = next((after for after, before in BEFORE.items() if before == sidecar.asset), None)
+    after = lake.sidecar(step, sidecar.run_id) if step is not None else None
+    return after.facts["of"] if after is not None and follows(after, (sidecar,)) else None
+
+
 def is_fresh(lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar) -> bool:
-    return sidecar.inputs_digest == _wanted(lake, settings, inputs, sidecar)
+    """Whether a partition was up to date: now, or before an erasure began that was killed since."""
+    tables = (pq.read_table(lake.part_path(sidecar, part), columns=["trace_id"]) for part in sidecar.parts)
+    standing = {address_of(sidecar.run_id, trace) for table in tables for trace in table["trace_id"].to_pylist()}
+    return Expected(lake, settings, inputs).was_fresh(sidecar, standing)
 
 
 def follows(sidecar: Sidecar, standing: Sequence[Sidecar]) -> bool:
-    """Whether a partition was made from the step before as it stands."""
-    return any(s.asset == BEFORE.get(sidecar.asset) and s.content_digest == sidecar.facts["of"] for s in standing)
+    """Whether a partition was made from the step before as it stands, or as it stood before a killed erasure."""
+    before = (s for s in standing if s.asset == BEFORE.get(sidecar.asset))
+    return any(sidecar.facts["of"] in (s.content_digest, s.facts.get(ERASED_FROM)) for s in before)
 
 
 def _wanted(lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from trace_flywheel.flow.erased import Erased, Tombs
 from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.inputs import SideInputs, side_inputs
 from trace_flywheel.flow.pending import Pending, pending
@@ -110,7 +111,8 @@ def look_leniently(settings: Settings) -> Look:
 def look(settings: Settings, roots: Sequence[Path]) -> Look:
     """What lies below these roots, without a glance at what the lake holds of it."""
     rules = redactor(policy_of(settings))
-    seen = without_secret_names(discover(roots), rules)
+    erased = Tombs(Lake(settings.home)).everywhere
+    seen = without_erased_names(without_secret_names(discover(roots), rules), erased)
     inputs = _remembered(seen.runs, settings)
     return Look(seen.runs, (*seen.problems, *map(rules.safe, inputs.problems)), inputs)
 
@@ -138,6 +140,18 @@ def without_secret_names(found: Discovery, rules: Redactor) -> Discovery:
         for r in refused
     ]
     return Discovery(tuple(runs), tuple(map(rules.safe, (*found.problems, *told))))
+
+
+def without_erased_names(found: Discovery, erased: Erased) -> Discovery:
+    """The same for names that hold an erased value: they would bring it back as the name of a partition."""
+    named = erased.names([run.run_id for run in found.runs])
+    if not named:
+        return found
+    text = "the name of the folder holds an erased value; rename it"
+    left = tuple(run for run in found.runs if run.run_id not in named)
+    places = (erased.safe(run.root.name) for run in found.runs if run.run_id in named)
+    told = (Drop(Stage.READ, "purged", {"by": "name", "text": text}, path=place) for place in places)
+    return Discovery(left, (*found.problems, *told))
 
 
 def side_inputs_now(settings: Settings) -> SideInputs:

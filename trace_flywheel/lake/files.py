@@ -108,3 +108,10 @@ def sweep(base: Path, seconds: float = STALE_SECONDS) -> None:
     for path in base.iterdir():
         if is_temporary(path) and path.is_dir() and time.time() - path.stat().st_mtime >= seconds:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def keep_only(base: Path, name: str) -> None:
+    """Remove the folders beside the one that is in force; unfinished work stays."""
+    for old in base.iterdir():
+        if old.is_dir() and old.name != name and not is_temporary(old):
+            shutil.rmtree(old)

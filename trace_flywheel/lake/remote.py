@@ -26,6 +26,7 @@ from trace_flywheel.lake.files import (
     PRIVATE_FILE,
     PRIVATE_FOLDER,
     TEMPORARY,
+    keep_only,
     make_folder,
     new_file,
     replace_text,
@@ -128,7 +129,7 @@ class Remote:
             if folder is None or is_text(folder) or self.fetch(folder):
                 replace_text(self._home / path, text.decode(), mode_of(path))
                 if folder is not None and folder.startswith("lake/"):
-                    self._only(folder)
+                    keep_only((self._home / folder).parent, PurePosixPath(folder).name)
                 return Seen(tag, _sha256(text), folder)
         raise RemoteError(f"{self.url}/{path}: names a folder that is not there; refresh again")
 
@@ -142,13 +143,6 @@ class Remote:
         elif theirs != mine:
             raise RemoteError(f"{path}: changed here and in {self.url}; move the one of this home away and refresh")
         return Seen(tag, _sha256(theirs))
-
-    def _only(self, folder: str) -> None:
-        """Remove other generations beside the one in force."""
-        final = self._home / folder
-        for old in final.parent.iterdir():
-            if old.is_dir() and old.name != final.name and not old.name.startswith(TEMPORARY):
-                shutil.rmtree(old)
 
     def _forget(self, path: str, seen: Seen) -> None:
         (self._home / path).unlink(missing_ok=True)

@@ -23,7 +23,7 @@ from trace_flywheel.lake.codec import drop_table, drops_of
 from trace_flywheel.lake.files import (
     OPEN_FOLDER,
     PRIVATE_FOLDER,
-    is_temporary,
+    keep_only,
     make_folder,
     replace_text,
     settle,
@@ -170,9 +170,7 @@ class Lake:
             dict(facts or {}),
         )
         replace_text(base / "sidecar.json", pretty(sidecar), file_mode(asset))
-        for old in base.iterdir():
-            if old.is_dir() and old.name != sidecar.generation and not is_temporary(old):
-                shutil.rmtree(old)
+        keep_only(base, sidecar.generation)
         return sidecar
 
     def part_path(self, sidecar: Sidecar, part: Part) -> Path:
@@ -231,9 +229,7 @@ class Lake:
             replace_text(folder / "sidecar.json", pretty(sidecar))
             settle(folder, base / digest)
         replace_text(base / "current", digest + "\n")
-        for old in base.iterdir():
-            if old.is_dir() and old.name != digest and not is_temporary(old):
-                shutil.rmtree(old)
+        keep_only(base, digest)
         return sidecar
 
     def discard(self, asset: str) -> None:

@@ -1,8 +1,12 @@
-"""`lake/withdrawn.jsonl`: what was withdrawn and why, one line each, only ever added to.
+"""`lake/withdrawn.jsonl`: what was withdrawn and why, one line for each time.
 
-A line with `"undo": true` ends the withdrawal of the same thing, however often it was withdrawn. The history stays;
-`in_force` is what is left, each thing once, as it was withdrawn first.
+Lines are only ever added, but for the names of what was erased (`forget`). A line with `"undo": true` ends the
+withdrawal of the same thing, however often it was withdrawn. The history stays; `in_force` is what is left, each thing
+once, as it was withdrawn first.
 """
+
+from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
@@ -20,15 +24,8 @@ class _Line(Withdrawal, frozen=True, omit_defaults=True):
 
 def in_force(lake: Lake) -> tuple[Withdrawal, ...]:
     """Withdrawals that count now, in the order they were made. A damaged file raises `LakeError`."""
-    path = lake.root / FILE
     found: dict[str, Withdrawal] = {}
-    for number, line in enumerate(path.read_bytes().split(b"\n") if path.is_file() else [], 1):
-        if not line:
-            continue
-        try:
-            entry = msgspec.json.decode(line, type=_Line)
-        except msgspec.DecodeError as error:
-            raise LakeError(f"{path}:{number}: damaged ({error}); restore the file from a copy") from None
+    for entry in _lines(lake.root / FILE):
         if entry.undo:
             found.pop(entry.what, None)
         else:
@@ -44,3 +41,22 @@ def note(lake: Lake, entry: Withdrawal, undo: bool = False) -> None:
     before = path.read_text("utf-8") if path.is_file() else ""
     values = {name: getattr(entry, name) for name in Withdrawal.__struct_fields__}
     replace_text(path, before + msgspec.json.encode(_Line(**values, undo=undo)).decode() + "\n")
+
+
+def forget(lake: Lake, erased: Callable[[Withdrawal], bool], shown: Callable[[str], str]) -> None:
+    """Take out the lines that `erased` says name what was erased; `shown` gives the reasons that the others keep."""
+    path = lake.root / FILE
+    before = list(_lines(path))
+    left = [msgspec.structs.replace(line, reason=shown(line.reason)) for line in before if not erased(line)]
+    if left != before:
+        replace_text(path, "".join(msgspec.json.encode(line).decode() + "\n" for line in left))
+
+
+def _lines(path: Path) -> list[_Line]:
+    found = []
+    for number, line in enumerate(path.read_bytes().split(b"\n") if path.is_file() else [], 1):
+        try:
+            found += [msgspec.json.decode(line, type=_Line)] if line else []
+        except msgspec.DecodeError as error:
+            raise LakeError(f"{path}:{number}: damaged ({error}); restore the file from a copy") from None
+    return found

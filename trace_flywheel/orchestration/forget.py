@@ -5,6 +5,7 @@ that history whole: which of its rows held the text cannot be told once their ve
 ingestion holds no text and stays, and so do partitions, sensors and their cursors.
 """
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -38,6 +39,14 @@ def forget_previews(home: Path) -> int:
                 f"{path}: Dagster's history cannot be written anew ({error}); stop `flywheel ui` and purge again"
             ) from None
     return len(runs)
+
+
+def forget_history(home: Path) -> None:
+    """Remove all that Dagster knows: the name of a run stands in everything that it says of its partition. Runs are
+    found again by their folders; sensors are off as at the first start."""
+    folder = dagster_home(home)
+    for name in ("storage", "artifacts", "logs"):
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def _published(history: dg.DagsterInstance, run_id: str) -> bool:
