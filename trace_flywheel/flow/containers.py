@@ -25,6 +25,8 @@ BATCH = 1000
 """Most rows of one Parquet row group."""
 PIECE_BYTES, GROUP_BYTES = 2_000_000, 16_000_000
 """Bytes of lines that are taken apart at once (as objects they are six times as many), and of a row group."""
+READ_ROWS = 16
+"""Rows of a table that are objects at a time: a conversation is a hundred times as large as in the file."""
 ALONE_BYTES = 1_000_000
 """Lines of more bytes are worth a process that makes the table."""
 RESULTS = "results.jsonl"
@@ -134,9 +136,10 @@ def table_lines(path: Path) -> Iterator[Line]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as table:
+        # Without its read-ahead, which is a whole row group.
+        with pq.ParquetFile(path, pre_buffer=False) as table:
             number = 0
-            for batch in table.iter_batches(BATCH):
+            for batch in table.iter_batches(READ_ROWS, use_threads=False):
                 for row in batch.to_pylist():
                     number += 1
                     yield Line(number, {key: value for key, value in row.items() if value is not None})
