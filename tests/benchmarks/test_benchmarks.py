@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as runner
-from benchmarks import folders
+from benchmarks import branches, folders
 from benchmarks.corpus import NEAR_TARGETS, Shape, attempt, attempts, shaped, truth
 from benchmarks.measure import Cost, cost_of, interleaved, ratio
 from benchmarks.report import document, table
 from benchmarks.suites import Result
 from benchmarks.text import jaccard, shingles
 from trace_flywheel.api import load_rollouts
+from trace_flywheel.cli.main import main
 from trace_flywheel.sources.discover import discover
 
 SMALL = Shape(tasks=4, attempts=30, exact=0.1, near=0.3, secrets=0.3, system=200, prompt=200, output=(50, 100))
@@ -74,6 +75,13 @@ def test_every_format_is_read_whole(tmp_path, format):
     secrets = [one for one in known if one["secret"]]
     assert len(secrets) > 1
     assert all(one["secret"] in str(raw[one["name"]]) and one["secret"] not in clean[one["name"]] for one in secrets)
+
+
+def test_branched_trials_give_a_row_a_child(tmp_path):
+    branches.write(tmp_path / "jobs", 3)
+    words = ["--format", "branch-tree", "--out", str(tmp_path / "rows.jsonl"), "--pairs", str(tmp_path / "pairs.jsonl")]
+    assert main(["convert", str(tmp_path / "jobs"), *words]) == 0
+    assert [len((tmp_path / name).read_text().splitlines()) for name in ("rows.jsonl", "pairs.jsonl")] == [12, 18]
 
 
 def test_the_truth_names_repeats_and_secrets_only():

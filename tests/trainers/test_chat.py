@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_flywheel.records.message import Message, Tool, ToolCall
+from trace_flywheel.sources.wires.openai_chat import messages_of
 from trace_flywheel.trainers.chat import argument_object, chat_call, chat_messages, chat_tools, supervised_turns
 
 
@@ -99,3 +100,14 @@ def test_objects_survive_both_spellings(value):
     call = ToolCall("c", "f", orjson.dumps(value).decode())
     assert orjson.loads(chat_call(call, "text")["function"]["arguments"]) == value
     assert chat_call(call, "object")["function"]["arguments"] == value
+
+
+@pytest.mark.parametrize(("recorded", "value"), [(5, 5), ("5", 5), ([1, 2], [1, 2]), ("[1, 2]", [1, 2]), (True, True)])
+def test_arguments_that_are_no_object_stand_under_one_name(recorded, value):
+    """Whether a recorder wrote the value or its text."""
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": recorded}}
+    (message,) = messages_of([{"role": "assistant", "content": None, "tool_calls": [call]}])
+    assert not message.tool_calls[0].parsed
+    (row,) = chat_messages([message], arguments="object")
+    assert row["tool_calls"][0]["function"]["arguments"] == {"_non_object_json_arguments": value}
+    assert row["train_on"] is False
