@@ -92,6 +92,52 @@ def test_an_unknown_group_key(job):
         list(api.stream_rollouts(job, by=("tasks",)))
 
 
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"normalisation": "mean"}, "no normalisation 'mean'; known: grpo, loo, dr-grpo, max-rl"),
+        ({"eps": float("nan")}, "eps must be a finite number from 0 on, not nan"),
+        ({"eps": -1}, "eps must be"),
+        ({"eps": "1"}, "eps must be"),
+    ],
+)
+def test_a_signal_that_means_nothing_is_refused_before_anything_is_read(tmp_path, values, told):
+    with pytest.raises(ValueError, match=told):
+        api.training_signals(tmp_path / "nowhere", **values)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"group_size": 0}, "group_size must be a whole number from 1 on, not 0"),
+        ({"group_size": "4"}, "group_size must be"),
+        ({"poll_interval": float("inf")}, "poll_interval must be a finite number"),
+        ({"timeout": -0.5}, "timeout must be a finite number from 0 on"),
+        ({"by": ("tasks",)}, "no group key 'tasks'"),
+        ({"pii": "some"}, "pii 'some' is none of"),
+    ],
+)
+def test_a_stream_is_refused_where_it_is_asked_for_and_not_where_it_is_read(job, values, told):
+    with pytest.raises(ValueError, match=told):
+        api.stream_rollouts(job, **values)
+
+
+def test_so_are_rollouts(job):
+    with pytest.raises(ValueError, match="pii 'some' is none of"):
+        api.load_rollouts(job, pii="some")
+
+
+def test_two_at_once_and_one_closed_early_do_not_meet(job):
+    one, other = api.load_rollouts(job), api.load_rollouts(job)
+    assert next(one).trace_id == next(other).trace_id == "t__1"
+    one.close()
+    assert [rollout.trace_id for rollout in other] == ["t__2"]
+    first, second = (api.stream_rollouts(job, follow=False) for _ in range(2))
+    assert next(first).rollout == next(second).rollout
+    first.close()
+    assert len(list(second)) == 1
+
+
 def test_streaming_goes_on_behind_a_cursor(job):
     records = list(api.stream_rollouts(job, follow=False, group_size=2))
     assert [record.group_complete for record in records] == [True, True]

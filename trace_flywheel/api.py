@@ -6,10 +6,11 @@ environment, or `config`): profile, rule files, allowed values. Records are `msg
 """
 
 import logging
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -24,7 +25,9 @@ from trace_flywheel.records.normalisation import Normalisation
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.records.rollout_stream import RolloutRecord
 from trace_flywheel.redaction.policy import Policy
+from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings, load_settings
+from trace_flywheel.sources.reader import ReadOptions
 
 __all__ = ["load_rollouts", "stream_rollouts", "training_signals"]
 
@@ -47,12 +50,18 @@ def load_rollouts(
 
     `pii=None` leaves secrets where they are. `exchanges` also gives every recorded model call, which is slower. What
     cannot be read or made safe goes to `on_drop`, or to the log where that is not given, and the rest goes on. Raises
-    `FlywheelError` for a path without a job, and for settings or rules that cannot be used.
+    `FlywheelError` for settings or rules that cannot be used, and, when it is read, for a path without a job.
     """
-    told = on_drop or _logged
     settings = _settings(config)
     options = msgspec.structs.replace(read_options(settings), exchanges=exchanges)
-    for one in load([Path(path)], None if pii is None else _policy(settings, pii), options):
+    policy = None if pii is None else _policy(settings, pii)
+    if policy is not None:
+        redactor(policy)  # what is wrong with its rules is told here
+    return _loaded(Path(path), policy, options, on_drop or _logged)
+
+
+def _loaded(path: Path, policy: Policy | None, options: ReadOptions, told: Callable[[Drop], None]) -> Iterator[Rollout]:
+    for one in load([path], policy, options):
         if isinstance(one.safe, Drop):
             told(one.safe)
         else:
@@ -71,9 +80,13 @@ def training_signals(
 
     grpo: `(reward - mean) / (std + eps)` with the sample standard deviation; dr-grpo: `reward - mean`; max-rl:
     `(reward - mean) / mean`; loo: `reward - mean` of the others.
-    Raises `ValueError` for an unknown group key, `FlywheelError` for a path without a job.
+    Raises `ValueError` for an unknown group key or normalisation and for an `eps` that is no number from 0 on,
+    `FlywheelError` for a path without a job.
     """
     _check_keys(by)
+    if normalisation not in get_args(Normalisation):
+        raise ValueError(f"no normalisation {normalisation!r}; known: {', '.join(get_args(Normalisation))}")
+    _check_number("eps", eps, 0.0)
     settings = _settings(config)
     options = msgspec.structs.replace(read_options(settings), exchanges=False)
     return training_signal([Path(path)], normalisation, by, eps, policy_of(settings), options)
@@ -95,15 +108,21 @@ def stream_rollouts(
 
     `follow` waits for the job to end, at most `timeout` seconds, looking every `poll_interval` seconds; without it
     what is there is given. `group_size` gives groups whole, with advantages. `after` is the `cursor` of the last
-    record that was taken. Raises `FlywheelError` for a missing folder (unless followed), several jobs, a bad cursor.
+    record that was taken. Raises `ValueError` for keys and numbers that mean nothing, and `FlywheelError`, when it is
+    read, for a missing folder (unless followed), several jobs, a bad cursor.
     """
     _check_keys(by)
+    _check_number("poll_interval", poll_interval, 0.0)
+    if timeout is not None:
+        _check_number("timeout", timeout, 0.0)
+    if group_size is not None and (not isinstance(group_size, int) or group_size < 1):
+        raise ValueError(f"group_size must be a whole number from 1 on, not {group_size!r}")
     settings = _settings(config)
     policy, options = _policy(settings, pii), read_options(settings)
     request = Request(
         Path(path), follow, poll_interval, timeout, group_size, tuple(by), after, policy, options, settings.groups.eps
     )
-    yield from Stream(request, _log.warning)
+    return iter(Stream(request, _log.warning))
 
 
 def _settings(config: Config) -> Settings:
@@ -117,6 +136,11 @@ def _policy(settings: Settings, pii: Pii) -> Policy:
 def _check_keys(by: Sequence[str]) -> None:
     if unknown := [key for key in by if key not in GROUP_KEYS]:
         raise ValueError(f"no group key {unknown[0]!r}; known: {', '.join(GROUP_KEYS)}")
+
+
+def _check_number(name: str, value: float, least: float) -> None:
+    if not isinstance(value, int | float) or not math.isfinite(value) or value < least:
+        raise ValueError(f"{name} must be a finite number from {least:g} on, not {value!r}")
 
 
 def _logged(drop: Drop) -> None:

@@ -278,6 +278,16 @@ def test_a_capture_cut_in_its_last_line_gives_no_trial_row_and_says_why(tmp_path
             run(job, choice=choice, strict=True)
 
 
+@pytest.mark.parametrize("line", [b'{"request": {"bo', b'{"a": "\0"}'], ids=["cut", "nul"])
+def test_a_capture_whose_only_line_is_no_json_is_not_called_empty(tmp_path, line):
+    trial(tmp_path / "jobs" / "job", "t__1", line)
+    rows, tally, warnings = run(tmp_path / "jobs" / "job")
+    assert rows == []
+    (drop,) = tally.drops
+    assert (drop["reason"], drop["evidence"]["line"]) == ("torn_capture", 1)
+    assert "llm_trajectory.jsonl:1: torn_capture" in warnings[0]
+
+
 def test_events_cut_in_their_last_line_give_no_row(tmp_path):
     job = tmp_path / "jobs" / "job"
     said = [{"type": "user_message", "text": "go"}, {"type": "agent_message", "text": "k"}]

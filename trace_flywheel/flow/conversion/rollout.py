@@ -117,10 +117,13 @@ def outcome_of(rollout: Rollout, layout: Layout, rules: Rules, base: str) -> Out
     """The rollout's rows in the layout, or why it has none."""
     outcome = identity_of(rollout, base)
     outcome.refusal = refusal_of(rollout, rules)
+    torn = (rollout.metadata or {}).get("torn")
+    lost = None if torn is None else Refusal(CONVERT, TORN, torn, outcome.exchanges)
     if outcome.refusal is not None:
+        if lost is not None and outcome.refusal.reason == "no_trajectory":
+            outcome.refusal = lost  # there was a call, and what is left of it is no JSON
         return outcome
-    if (torn := (rollout.metadata or {}).get("torn")) is not None:
-        lost = Refusal(CONVERT, TORN, torn, outcome.exchanges)
+    if lost is not None:
         if rules.choice.row_mode == "trial":
             outcome.refusal = lost
             return outcome
