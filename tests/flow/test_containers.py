@@ -39,6 +39,28 @@ def test_a_table_of_rows_reads_back_as_written(job, tmp_path, monkeypatch, alone
     assert pq.read_table(tmp_path / "again.parquet") == pq.read_table(out)
 
 
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_table_tells_what_was_asked_for_beside_its_rows(job, tmp_path, monkeypatch, alone):
+    """As every other layout does: advantages and who speaks are no keys of verl's, which ignores more columns."""
+    monkeypatch.setattr(containers, "ALONE_BYTES", 0 if alone else 1_000_000)
+    flags = ["--group-advantage", "loo", "--reward-vector", "--subagent-rows"]
+    assert converted(job, tmp_path / "rows.parquet", "--format", "verl-sft", *flags) == 0
+    assert converted(job, tmp_path / "rows.jsonl", "--format", "skyrl-sft", *flags) == 0
+    told = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    table = pq.read_table(tmp_path / "rows.parquet")
+    beside = ["advantage", "group", "reward_vector", "advantage_vector"]
+    roles = ["agent_role", "parent_tool_call_id", "subagent_type", "subagent_description"]
+    assert table.column_names == ["messages", "tools", "task_id", "row_id", "reward", *beside, *roles]
+    rows = table.to_pylist()
+    assert [row["advantage"] for row in rows] == [1.0, -1.0]
+    for row, same in zip(rows, told, strict=True):
+        assert (row["advantage"], row["advantage_vector"]) == (same["advantage"], same["advantage_vector"])
+        assert (json.loads(row["group"]), json.loads(row["reward_vector"])) == (same["group"], same["reward_vector"])
+    assert converted(job, tmp_path / "plain.parquet", "--format", "verl-sft") == 0
+    plain = pq.read_table(tmp_path / "plain.parquet")
+    assert plain == table.select(plain.column_names)
+
+
 def test_a_process_that_cannot_write_the_table_leaves_what_was_there(tmp_path, monkeypatch):
     monkeypatch.setattr(containers, "ALONE_BYTES", 0)
     out = tmp_path / "rows.parquet"

@@ -7,7 +7,7 @@ types come from the layout's schema, never from the rows.
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -19,7 +19,7 @@ from trace_flywheel.flow.outputs import STDOUT, written
 from trace_flywheel.flow.workers import Crash, run_alone
 from trace_flywheel.records.errors import FlywheelError, UsageError
 from trace_flywheel.sources.jsonl import Line
-from trace_flywheel.trainers.layout import Layout
+from trace_flywheel.trainers.layout import Layout, Row
 
 BATCH = 1000
 """Most rows of one Parquet row group."""
@@ -33,8 +33,9 @@ RESULTS = "results.jsonl"
 
 
 @contextmanager
-def opened(layout: Layout, out: Path) -> Iterator[BinaryIO]:
-    """A file to write the layout's lines to; `out` appears whole when the block ends well.
+def opened(layout: Layout, out: Path, beside: Sequence[str] = ()) -> Iterator[BinaryIO]:
+    """A file to write the layout's lines to; `out` appears whole when the block ends well. `beside`: keys that the rows
+    have and the layout does not, which a table has columns for where they are named.
 
     Raises `FlywheelError` where `out` cannot be what the layout makes.
     """
@@ -51,27 +52,27 @@ def opened(layout: Layout, out: Path) -> Iterator[BinaryIO]:
         with replaced(spool) as file:
             yield file
         if layout.CONTAINER == "parquet":
-            _table(layout, spool, out)
+            _table(layout, spool, out, beside)
         else:
             _folder(layout, spool, out)
     finally:
         spool.unlink(missing_ok=True)
 
 
-def _table(layout: Layout, spool: Path, out: Path) -> None:
+def _table(layout: Layout, spool: Path, out: Path, beside: Sequence[str]) -> None:
     with replaced(out) as file:
-        task = spool, Path(file.name)
+        shared, task = (layout.NAME, tuple(beside)), (spool, Path(file.name))
         if "pyarrow" in sys.modules and spool.stat().st_size < ALONE_BYTES:
-            _write_table(layout.NAME, task)
+            _write_table(shared, task)
             return
         # in a process of its own: what read the rows holds its memory still, and the library alone takes 50 MB
-        done = run_alone(_write_table, layout.NAME, task)
+        done = run_alone(_write_table, shared, task)
         if isinstance(done, Crash):
             raise FlywheelError(f"{out}: {done.reason}")
 
 
-def _write_table(name: str, task: tuple[Path, Path]) -> None:
-    """The lines of a spool as a table, into a file that is there."""
+def _write_table(shared: tuple[str, Sequence[str]], task: tuple[Path, Path]) -> None:
+    """The lines of a spool as a table, into a file that is there; `shared`: the layout's name and columns beside it."""
     # tables are imported for the layouts that are one
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -79,7 +80,8 @@ def _write_table(name: str, task: tuple[Path, Path]) -> None:
     from trace_flywheel.flow.table_schemas import table_schema
 
     spool, out = task
-    schema = table_schema(name)
+    name, beside = shared
+    schema = table_schema(name, beside)
     with (
         out.open("wb") as file,
         pq.ParquetWriter(file, schema, compression="zstd") as writer,
@@ -87,13 +89,21 @@ def _write_table(name: str, task: tuple[Path, Path]) -> None:
     ):
         group, rows, size = [schema.empty_table()], 0, 0
         for piece in _pieces(lines):
-            group.append(pa.Table.from_pylist([orjson.loads(line) for line in piece], schema=schema))
+            group.append(pa.Table.from_pylist([_cells(orjson.loads(line), beside) for line in piece], schema=schema))
             rows, size = rows + len(piece), size + sum(map(len, piece))
             if rows >= BATCH or size >= GROUP_BYTES:
                 writer.write_table(pa.concat_tables(group))
                 group, rows, size = [schema.empty_table()], 0, 0
         if rows:  # a group of no rows is one that readers of groups fail on
             writer.write_table(pa.concat_tables(group))
+
+
+def _cells(row: Row, beside: Sequence[str]) -> Row:
+    """The row, what stands beside it and is an object as JSON text."""
+    for key in beside:
+        if isinstance(row.get(key), dict):
+            row[key] = orjson.dumps(row[key]).decode()
+    return row
 
 
 def _pieces(lines: Iterable[bytes]) -> Iterator[list[bytes]]:

@@ -1,5 +1,7 @@
 """The column types of layouts that are tables. Declared once: two files of one layout can always be read together."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 _CALL = pa.struct(
@@ -34,6 +36,24 @@ SCHEMAS = {
 }
 
 
-def table_schema(name: str) -> pa.Schema:
-    """The columns of the layout `name`."""
-    return SCHEMAS[name]
+BESIDE = pa.schema(
+    [
+        ("advantage", pa.float64()),
+        ("group", pa.string()),
+        ("reward_vector", pa.string()),
+        ("advantage_vector", pa.list_(pa.float64())),
+        ("agent_role", pa.string()),
+        ("parent_tool_call_id", pa.string()),
+        ("subagent_type", pa.string()),
+        ("subagent_description", pa.string()),
+    ]
+)
+"""What a conversion tells beside its rows where it is asked to. Objects are JSON text."""
+
+
+def table_schema(name: str, beside: Sequence[str] = ()) -> pa.Schema:
+    """The columns of the layout `name`, and some of `BESIDE`."""
+    schema = SCHEMAS[name]
+    for column in beside:
+        schema = schema.append(BESIDE.field(column))
+    return schema

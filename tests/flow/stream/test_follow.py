@@ -261,6 +261,13 @@ class TestCursor:
         with pytest.raises(FlywheelError, match="--after: is no cursor"):
             stream(job, after=text)
 
+    @pytest.mark.parametrize("damage", [lambda c: c + "x", lambda c: c[:-1], lambda c: c + "=", lambda c: c + c[2:]])
+    def test_a_damaged_cursor_is_refused(self, job, damage):
+        token_trial(job, "t__1")
+        ((record,), _, _) = stream(job)
+        with pytest.raises(FlywheelError, match="--after: is no cursor"):
+            stream(job, after=damage(record.cursor))
+
     def test_another_jobs_cursor_is_refused(self, job, tmp_path):
         token_trial(job, "t__1")
         ((record,), _, _) = stream(job)

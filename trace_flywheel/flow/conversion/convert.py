@@ -24,6 +24,7 @@ from trace_flywheel.flow.conversion.pieces import Job, choosing, guarded, run
 from trace_flywheel.flow.conversion.plan import Piece, is_job, plan_of
 from trace_flywheel.flow.conversion.repeated import without_repeated
 from trace_flywheel.flow.conversion.request import Request
+from trace_flywheel.flow.conversion.roles import ROLE_KEYS
 from trace_flywheel.flow.conversion.rollout import (
     CONVERT,
     TORN,
@@ -93,7 +94,7 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
         request.policy_version,
     )
     existing = _existing(request, warn)
-    with opened(target, request.out) as file:
+    with opened(target, request.out, _beside(request)) as file:
         problems = [outcome_of_drop(drop, base) for base, drop in plan.problems]
         for problem in problems:
             problem.is_rollout = False
@@ -167,6 +168,17 @@ def _converted_rows(file: Path, job: Job, tally: Tally) -> Iterator[Outcome]:
     for read in rollouts_of(lines, str(file)):
         yield guarded(read, whole if is_example(read) else job, target, "")
     told["sha256"] = lines.sha256
+
+
+def _beside(request: Request) -> tuple[str, ...]:
+    """Keys that rows get beyond those of their layout."""
+    grouped = request.group_advantage is not None
+    return (
+        *(("advantage", "group") if grouped else ()),
+        *(("reward_vector",) if request.reward_vector else ()),
+        *(("advantage_vector",) if grouped and request.reward_vector else ()),
+        *(ROLE_KEYS if request.choice.subagents else ()),
+    )
 
 
 def check_output(request: Request) -> None:

@@ -6,6 +6,8 @@ from trace_flywheel.records.message import ToolCall
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.trainers.layout import Candidate, Row
 
+ROLE_KEYS = ("agent_role", "parent_tool_call_id", "subagent_type", "subagent_description")
+
 
 def role_keys(rollout: Rollout, candidate: Candidate, asked: bool) -> Row:
     """The row's `agent_role`, of a sub-agent also `parent_tool_call_id`, `subagent_type` and `subagent_description`

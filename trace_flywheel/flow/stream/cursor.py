@@ -12,6 +12,7 @@ import hashlib
 from trace_flywheel.records.errors import FlywheelError
 
 VERSION = "1."
+NO_CURSOR = "--after: is no cursor; give the `cursor` of a printed line"
 JOB_BYTES, PATH_BYTES, CONTENT_BYTES = 4, 5, 4
 """Among 10,000 trials two share a path hash with probability 5e-5; a change goes unseen with 2e-10."""
 
@@ -35,11 +36,13 @@ class Cursor:
             data = b""
         size = PATH_BYTES + CONTENT_BYTES
         if not text.startswith(VERSION) or len(data) < JOB_BYTES or (len(data) - JOB_BYTES) % size:
-            raise FlywheelError("--after: is no cursor; give the `cursor` of a printed line")
+            raise FlywheelError(NO_CURSOR)
         if data[:JOB_BYTES] != cursor._job:
             raise FlywheelError(f"--after: this cursor is of another job than {job}")
         for start in range(JOB_BYTES, len(data), size):
             cursor._printed[data[start : start + PATH_BYTES]] = data[start + PATH_BYTES : start + size]
+        if str(cursor) != text:  # its base64 has bits to spare, which another spelling fills
+            raise FlywheelError(NO_CURSOR)
         return cursor
 
     def __str__(self) -> str:
