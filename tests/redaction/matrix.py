@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterator
 from xml.sax.saxutils import escape
 
+from tests.redaction.syntaxes import SYNTAXES
 from tests.redaction.variants import BARE, TOKENS, UUID, Kind, value_of
 from tests.redaction.variants import FORMS as FIRST
 from trace_flywheel.redaction.rules import expand, rules
@@ -35,6 +36,7 @@ def _diff_of_yaml(name: str, value: str) -> str:
 
 FORMS: dict[str, Form] = {
     **FIRST,
+    **SYNTAXES,
     "inline code": lambda n, v: f"Set `{n}` to `{v}` and restart.",
     "inline assignment": lambda n, v: f"Run it with `{n}={v} npm start`, please.",
     "fence": lambda n, v: f"Do this:\n\n```bash\nexport {n}={v}\n```\nDone.",

@@ -24,6 +24,14 @@ SHAPES = {
     "encoded tokens": lambda n: "Z2hwX3p" * n,
     "pairs": lambda n: '{"name": "password", "value": "x' * (n // 3),
     "backslashes": lambda n: "\\" * n * 5,
+    "backslashes beside an escape": lambda n: "\\u0067 " + "\\" * n * 2,
+    "percent signs": lambda n: "%25" * n * 2,
+    "sums": lambda n: "a=1+2" * n,
+    "fields": lambda n: "&a=1+A" * n,
+    "literals one below the other": lambda n: '="aaaa"\n' * n,
+    "calls around literals": lambda n: 'token = f("' * n,
+    "defaults": lambda n: '"token", a=1, ' * n,
+    "options": lambda n: '["--token","' * (n // 2),
 }
 
 

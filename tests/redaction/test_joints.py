@@ -30,6 +30,8 @@ MARK = "[REDACTED:github_token:1]"
         (f'token = "{GITHUB[:4]}" + "{GITHUB[4:]}"', f'token = "{MARK}"'),
         (f"x = '{GITHUB[:9]}' +\n    '{GITHUB[9:]}'", f"x = '{MARK}'"),
         (json.dumps({"code": f'x = "{GITHUB[:9]}" + "{GITHUB[9:]}"'}), json.dumps({"code": f'x = "{MARK}"'})),
+        (f'token = ("{GITHUB[:9]}"\n         "{GITHUB[9:]}")', f'token = ("{MARK}")'),
+        (f"x = ('{GITHUB[:9]}'\n'{GITHUB[9:20]}'\n    '{GITHUB[20:]}')", f"x = ('{MARK}')"),
         (f'export T="{GITHUB[:20]}\\\n{GITHUB[20:]}"', f'export T="{MARK}"'),
     ],
 )
@@ -49,6 +51,8 @@ def test_pieces_and_the_whole_are_one_value() -> None:
         'path = "src/" + "main.py"; name = "token_" + "count"',
         "printf '\\x1b[31m\\x41\\x42'",
         'q = "password=" + "%s"',
+        'id,number\n"41111111"\n"11111111"\n',
+        f'["{GITHUB[:9]}",\n "{GITHUB[9:]}"]',
     ],
 )
 def test_joints_without_a_secret_stay(text: str) -> None:
@@ -64,9 +68,8 @@ def test_spans_lead_back_to_the_text(text: str) -> None:
     data = text.encode()
     joined = Joined(data)
     for start in range(len(joined.text)):
-        span = joined.span(start, start + 1)
-        if span is not None:
-            assert Joined(data[span[0] : span[1]]).text == joined.text[start : start + 1]
+        first, last = joined.span(start, start + 1)
+        assert Joined(data[first:last]).text == joined.text[start : start + 1]
     assert joined.text == data or len(joined.text) < len(data)
 
 

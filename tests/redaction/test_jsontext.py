@@ -26,6 +26,25 @@ def test_leaves_with_their_keys() -> None:
     ]
 
 
+def test_an_option_names_the_argument_behind_it() -> None:
+    text = (
+        '{"argv": ["run", "--api-key", "x", "y", "--a", "--bc", 5, "z"], "b": ["-token", {"c": "w"}, "--secret", "v"]}'
+    )
+    assert leaves(text) == [
+        ("argv", "run", False),
+        ("argv", "--api-key", False),
+        ("api-key", "x", False),
+        ("argv", "y", False),
+        ("argv", "--a", False),
+        ("argv", "--bc", False),
+        ("argv", "z", False),
+        ("b", "-token", False),
+        ("c", "w", False),
+        ("b", "--secret", False),
+        ("b", "v", False),
+    ]
+
+
 def test_only_changed_literals_are_written_anew() -> None:
     text = ' { "a" : "x\\u0041",\n\t"A": "B", "n": 1.0e+5, "a": "C" , "e": "é" }'
     assert node_of(text).render(upper) == ' { "a" : "XA",\n\t"A": "B", "n": 1.0e+5, "a": "C" , "e": "É" }'

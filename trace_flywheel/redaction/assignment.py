@@ -66,10 +66,16 @@ def sensitive(name: str) -> bool:
 def names_a_secret_only(value: str) -> bool:
     """Code, a stand-in, an empty or ordinary word: nothing to hide."""
     text = value.strip()
-    code = _CODE.search(text) and not (text[:1] in _OPENERS and _generated(text)) and not _is_base64(text)
+    begun = text[:1] in _OPENERS and (_generated(text) or _by_chance_after(text))
+    code = _CODE.search(text) and not begun and not _is_base64(text)
     if not code and _DOTTED.fullmatch(text):
         code = not any(map(_by_chance, [*text.split("."), text.replace(".", "")]))
     return len(text) < 3 or not real(text) or bool(code) or bool(_WORDS.fullmatch(text))
+
+
+def _by_chance_after(text: str) -> bool:
+    """One word of letters by chance behind its first character."""
+    return len(text) >= 12 and bool(re.fullmatch(r"\w+", text[1:])) and improbable(text[1:])
 
 
 def _is_base64(text: str) -> bool:
@@ -109,6 +115,8 @@ def is_secret_value(name: str, value: str, gap: str, after: str = "") -> bool:
     if _HARMLESS.search(name) or names_a_secret_only(value):
         return False
     quoted = gap.rstrip()[-1:] in ("'", '"', "`")
+    if _WRAPPED.search(gap):
+        return quoted and _stands_alone(value)
     loose = not re.search(r"[=:>]", gap)
     if "==" in gap and not quoted and not random(value):
         return False
@@ -128,6 +136,16 @@ def is_secret_value(name: str, value: str, gap: str, after: str = "") -> bool:
         least = 8 if sure and _STRONG.search(name) else 12
         return len(value) >= least and (mixed(value) or _generated(value)) and entropy(value) >= 2.5 and not prose
     return len(value) >= 6 and not prose and (mixed(value) or bool(re.search(r"[^\w\s.\-:/]", value)))
+
+
+_WRAPPED = re.compile(r"[=:]\s*(?:[A-Za-z_][\w.:<>]*)?\(|\|\||\?\?|\bor\b|\bdefault=")
+"""A literal inside a call, or one that stands for a missing value."""
+
+
+def _stands_alone(value: str) -> bool:
+    """A literal that is random whatever is done with it: no name, no path, no text, no format."""
+    known = re.fullmatch(r"[\w+/=.~!#@^&*:-]{12,}", value) and "://" not in value
+    return bool(known) and mixed(value) and entropy(value) >= 3.0 and not _is_worded(value)
 
 
 def _names_something(value: str, gap: str, after: str, loose: bool) -> bool:

@@ -18,18 +18,28 @@ _KINDS = (
     r"\\x[2-7][0-9a-fA-F]",
     r"%(?:25)*[2-7][0-9a-fA-F]",
     r"(?:^|[?&\s\"'])[A-Za-z][A-Za-z0-9_.%-]{0,40}=[A-Za-z0-9_.%()-]*\+[0-9A-Z(%]",
+    r"[=(]\s*[\"'][A-Za-z0-9_.+/=~-]{4,}[\"']\n {0,40}[\"'][A-Za-z0-9_.+/=~-]",
 )
-DETECTORS = (_KINDS[0], r"[\"']\s*\+\s*\\*[\"']", *_KINDS[2:5], r"\d\+[0-9A-Z]")
+DETECTORS = (
+    _KINDS[0],
+    r"[\"']\s*\+\s*\\*[\"']",
+    *_KINDS[2:5],
+    r"\d\+[0-9A-Z]",
+    r"(?:\"\n {0,40}\"|'\n {0,40}')[A-Za-z0-9_]",
+)
 """Hyperscan expressions, one a kind of joint: necessary conditions. Asked for the letters around a concatenation too,
 the database of literals would take a tenth more time."""
 _PRESENT = re2.compile("|".join(_KINDS).encode())
 _JOINT = re.compile(
     rb"\\(?:\r?\n|\\\\n)\+?"
     rb"|(?<=[A-Za-z0-9_.-])\\*(?:\"\s*\+\s*\\*\"|'\s*\+\s*\\*')(?=[A-Za-z0-9_.-])"
-    rb"|\\+(?:u00|x)([2-7][0-9a-fA-F])"
+    rb"|(?<!\\)\\+(?:u00|x)([2-7][0-9a-fA-F])"
     rb"|%(?:25)*([2-7][0-9a-fA-F]|[c-fC-F][0-9a-fA-F](?=%)|[89abAB][0-9a-fA-F])"
     rb"|(?<=[A-Za-z0-9)])(\+)(?=[A-Za-z0-9(%])"
+    rb"|(?<=[A-Za-z0-9_.+/=~-])([\"']\n {0,40}[\"'])(?=[A-Za-z0-9_.+/=~-])"
 )
+_ADJACENT = re.compile(rb"[=(]\s*([\"'][A-Za-z0-9_.+/=~-]{4,}(?:[\"']\n {0,40}[\"'][A-Za-z0-9_.+/=~-]+)+)")
+"""Literals on lines one below the other, which Python and C read as one; so do no tables."""
 _FORM = re.compile(rb"(?:^|[?&\s\"'])[A-Za-z][A-Za-z0-9_.%-]{0,40}=((?:[A-Za-z0-9_.()*-]|%[0-9a-fA-F]{2}|\+)+)")
 """A field of a form, or of a query: a plus sign in its value is a blank, unless it holds an e-mail address."""
 
@@ -37,6 +47,18 @@ _FORM = re.compile(rb"(?:^|[?&\s\"'])[A-Za-z][A-Za-z0-9_.%-]{0,40}=((?:[A-Za-z0-
 def has_joint(leaf: bytes) -> bool:
     """Whether a leaf that a detector pointed at has a joint between characters of a value."""
     return _PRESENT.search(leaf) is not None
+
+
+class _Spans:
+    """Asked for places in their order."""
+
+    def __init__(self, spans: list[tuple[int, int]]) -> None:
+        self._spans, self._next = spans, 0
+
+    def __contains__(self, place: int) -> bool:
+        while self._next < len(self._spans) and self._spans[self._next][1] <= place:
+            self._next += 1
+        return self._next < len(self._spans) and self._spans[self._next][0] <= place
 
 
 class Joined:
@@ -47,14 +69,10 @@ class Joined:
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._shifts: list[int] = [0]
-        forms = iter(_forms(leaf))
-        form = next(forms, None)
+        forms, literals = _Spans(_forms(leaf)), _Spans([match.span(1) for match in _ADJACENT.finditer(leaf)])
         for match in _JOINT.finditer(leaf):
-            if match[3]:
-                while form is not None and form[1] <= match.start():
-                    form = next(forms, None)
-                if form is None or match.start() < form[0]:
-                    continue
+            if (match[3] and match.start() not in forms) or (match[4] and match.start() not in literals):
+                continue
             joined += leaf[last : match.start()]
             self._starts.append(len(joined))
             if match[3]:

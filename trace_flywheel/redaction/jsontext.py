@@ -18,6 +18,8 @@ LONG_NUMBER = 9
 """Digits from which an integer can be an account or identity number."""
 NAMING = frozenset({"name", "key", "variable", "parameter"})
 """Keys of pairs whose string names what stands under `value`."""
+_OPTION = re.compile(r"--?((?!secrets?$)[A-Za-z][\w-]{2,40})")
+"""An option in a list of arguments (`["--api-key", …]`): it names what follows. `--secret` names a mount."""
 DEPTH = 6
 """JSON in JSON in JSON … is looked into this deep; deeper text is treated as text."""
 
@@ -82,6 +84,7 @@ def node_of(text: str, key: str = "", depth: int = DEPTH) -> Node:
     around: list[str] = []
     called = [""]
     keys: set[str] = set()
+    option: re.Match[str] | None = None
     name = key
     for match in _TOKEN.finditer(text):
         inside, is_key = match.groups()
@@ -89,15 +92,19 @@ def node_of(text: str, key: str = "", depth: int = DEPTH) -> Node:
             string = inside if "\\" not in inside else _decoded(match[0].rstrip(" \t\r\n:"))
             if is_key:
                 name = string
+                option = None
                 keys.add(string)
             else:
                 kind = name.lower()
-                own = called[-1] or name if kind == "value" else name
+                own = called[-1] or name if kind == "value" else option[1] if option else name
                 pieces.append((match.start(), match.end(), node_of(string, own, depth - 1)))
                 if kind in NAMING:
                     called[-1] = string
+                option = _OPTION.fullmatch(string) if string.startswith("-") else None
             continue
         token = match[0]
+        if token != ",":
+            option = None
         if token in "{[":
             around.append(name)
             called.append("")
