@@ -86,6 +86,17 @@ def test_a_faulty_entry_is_told(entry: Allow, told: str) -> None:
         redactor(Policy(allow=(entry,)))
 
 
+@pytest.mark.parametrize("pattern", [".*", r"(?s).+", r"\S*", "[^ ]{4,}", ".*|a"])
+def test_a_pattern_that_lets_anything_stay_is_refused(pattern: str) -> None:
+    with pytest.raises(RuleError, match="lets every value stay"):
+        redactor(Policy(allow=(Allow("noise", pattern=pattern),)))
+
+
+@pytest.mark.parametrize("pattern", [r".*@contoso\.com", "[0-9a-f]{40}", r"gh[a-z]_.*", r"\d+"])
+def test_a_pattern_of_one_kind_is_taken(pattern: str) -> None:
+    assert redactor(Policy(allow=(Allow("ours", pattern=pattern),)))
+
+
 def test_digest_knows_what_is_allowed_and_neither_reason_nor_key() -> None:
     plain, allowing = Policy(), Policy(allow=(Allow("why", pattern="a"),))
     assert plain.digest() == Policy(key=KEY).digest() != allowing.digest()

@@ -9,7 +9,7 @@ import pytest
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.message import Message, Tool, ToolCall
 from trace_flywheel.records.rollout import Exchange, Rollout, RolloutError, Source
-from trace_flywheel.redaction.redact import Redactor, redactor
+from trace_flywheel.redaction.redact import NumberFindingError, Redactor, redactor
 from trace_flywheel.redaction.rules import rules_of
 from trace_flywheel.redaction.scanner import Scanner
 from trace_flywheel.redaction.stream import redact_stream
@@ -280,3 +280,18 @@ def test_image_data_stays_and_server_sent_events_do_not() -> None:
     assert redacted(Message("user", [image])).messages[0].content == [image]
     event = json.dumps({"event": f"data: {GITHUB}"})
     assert redacted(user(event)).messages[0].content == '{"event": "data: [REDACTED:github_token:1]"}'
+
+
+def test_a_number_alone_is_a_number_too() -> None:
+    with pytest.raises(NumberFindingError):
+        redactor("standard").redact_value(4111111111111111)
+    assert redactor("standard").redact_value(4111111111111112) == (4111111111111112, {})
+    assert redactor("standard").redact_value(True) == (True, {})
+
+
+@pytest.mark.parametrize("name", ["api_key", "note"])
+def test_half_a_surrogate_pair_beside_a_secret_costs_no_rollout(name: str) -> None:
+    clean, found = redactor("standard").redact_value({name: "x\ud800y 7Kq", "t": "ghp_" + "Zb9qT4" * 6})
+    assert clean["t"] == "[REDACTED:github_token:1]"
+    assert found["github_token"] == 1
+    assert "7Kq" in clean[name] or found == {"github_token": 1, "secret": 1}

@@ -139,7 +139,7 @@ class Looker:
             ]
             if leaf.key and not leaf.number and self._secret and sensitive(leaf.key):
                 budget.rule = self._secret[1].name
-                if whole_value_is_secret(leaf.text):
+                if whole_value_is_secret(leaf.data().decode()):
                     findings = resolve([*findings, Finding(0, len(texts[i]) - skip, *self._secret)])
             findings = self._not_allowed(leaf.text, secrets_of(findings) if leaf.is_key else findings)
             if findings and not DATA_URI.fullmatch(leaf.text):
@@ -170,6 +170,8 @@ def bytes_of(value: Any) -> bytes:
 
 def node_at(value: Any) -> Node:
     """A value taken apart."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Node(str(value), Leaf(str(value), number=True))
     return node_of(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
 
 

@@ -18,6 +18,9 @@ import re2
 from trace_flywheel.redaction.rules import MARK_NAME, Rule, RuleError, expand, parse, rules, rules_of
 from trace_flywheel.redaction.scanner import Scanner, ScannerError
 
+PROBES = ("{a36}", "{d16}", "{h40}", "Q{a8}!{a8}")
+"""Values of different kinds; a pattern that allows all of them names none."""
+
 
 class Allow(msgspec.Struct, frozen=True):
     """A value that stays, by exactly one of `pattern` (RE2, the whole value) and `fingerprint`, and why."""
@@ -110,7 +113,8 @@ def _try(rule: Rule, where: str) -> None:
 
 
 def check_allow(allow: Sequence[Allow]) -> None:
-    """Raises `RuleError` for an entry without a reason, with none or both of its ways, or a pattern that is no RE2."""
+    """Raises `RuleError` for an entry without a reason, with none or both of its ways, for a pattern that is no RE2 and
+    for one that lets anything stay."""
     for entry in allow:
         told = f"redaction.allow {entry.pattern or entry.fingerprint!r}"
         if not entry.reason.strip():
@@ -118,9 +122,11 @@ def check_allow(allow: Sequence[Allow]) -> None:
         if bool(entry.pattern) == bool(entry.fingerprint):
             raise RuleError(f"{told}: give either a pattern or a fingerprint")
         try:
-            re2.compile(entry.pattern)
+            pattern = re2.compile(entry.pattern)
         except re2.error as error:
             raise RuleError(f"{told}: not a pattern that RE2 takes: {_text(error)}") from None
+        if entry.pattern and all(pattern.fullmatch(expand(probe)) for probe in PROBES):
+            raise RuleError(f"{told}: lets every value stay; name the values that may, or set redaction.pii to none")
 
 
 def _text(error: re2.error) -> str:
