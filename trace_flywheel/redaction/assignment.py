@@ -43,7 +43,7 @@ _CONSTANT = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[A-Z]+-\d+")
 _NAME = re.compile(r"[*&]*[A-Za-z_]\w*(?:(?:\.|::|->)\w+)*(?:\[[\w.+-]*\]?)?[:\]?;]?")
 _SNAKE = re.compile(r"[a-z]+(?:_[a-z]+)+")
 _NAMED_WORD = re.compile(r"(?:key|token|password|passwd|secret|credential)s?\d?(?:[A-Z_:\[\]]|$)", re.IGNORECASE)
-_KEYWORD = re.compile(r"([A-Za-z_]\w{2,})(?::\s?\w+)?=[^=]")
+_KEYWORD = re.compile(r"(id|[A-Za-z_]\w{2,})(?::\s?\w+)?=[^=]")
 _OPENERS = "#!=&%|.~@"
 """First characters of `_CODE` that generated passwords begin with too."""
 _CLASSES = tuple(re.compile(c) for c in (r"[a-z]", r"[A-Z]", r"\d", r"[^\w\s.\-/:]"))
@@ -116,7 +116,7 @@ def is_secret_value(name: str, value: str, gap: str, after: str = "") -> bool:
         return False
     quoted = gap.rstrip()[-1:] in ("'", '"', "`")
     if _WRAPPED.search(gap):
-        return quoted and _stands_alone(value)
+        return quoted and not _LOOKUP.search(gap) and _stands_alone(value)
     loose = not re.search(r"[=:>]", gap)
     if "==" in gap and not quoted and not random(value):
         return False
@@ -140,12 +140,17 @@ def is_secret_value(name: str, value: str, gap: str, after: str = "") -> bool:
 
 _WRAPPED = re.compile(r"[=:]\s*(?:[A-Za-z_][\w.:<>]*)?\(|\|\||\?\?|\bor\b|\bdefault=")
 """A literal inside a call, or one that stands for a missing value."""
+_LOOKUP = re.compile(
+    r"(?:env\w*|get\w*|load\w*|read\w*|fetch\w*|look_?up\w*|find\w*|input|prompt|open|path|var)!?\(", re.IGNORECASE
+)
+"""A call that takes the name of what it gives."""
 
 
 def _stands_alone(value: str) -> bool:
     """A literal that is random whatever is done with it: no name, no path, no text, no format."""
     known = re.fullmatch(r"[\w+/=.~!#@^&*:-]{12,}", value) and "://" not in value
-    return bool(known) and mixed(value) and entropy(value) >= 3.0 and not _is_worded(value)
+    named = _NAMED_WORD.search(value) or re.fullmatch(r"[A-Z0-9]+(?:_[A-Z0-9]+)+", value)
+    return bool(known) and not named and mixed(value) and entropy(value) >= 3.0 and not _is_worded(value)
 
 
 def _names_something(value: str, gap: str, after: str, loose: bool) -> bool:
