@@ -2,7 +2,8 @@
 
 The straightforward build gets a sample, because it takes a third of a second a rollout, and its time is extrapolated
 in line. Rates are compared: MB of source a CPU second, the product's start included. The straightforward build's pass
-does less (see `rivals/straightforward.py`). Both read the same bytes.
+does less (see `rivals/straightforward.py`). Both read the same bytes. It makes one dataset of six, in one layout of
+five: what the product takes for that one alone is told beside.
 """
 
 import json
@@ -40,6 +41,7 @@ def measure(asked: Asked) -> Iterator[Result]:
         if programs is not None:
             command = [programs / "python", RIVAL, folder / "jobs", patterns, asked.work / "plain.jsonl"]
             contestants["plain"] = partial(cost_of, [*command, asked.sample])
+            contestants["one"] = partial(one_dataset, folder / "jobs", asked.work / "home3")
         costs = interleaved(contestants, asked.rounds)
         yield from _compared(asked, f"{format}, {asked.rollouts} rollouts, {size:.0f} MB", size, costs)
         yield _secrets_left(folder, asked.work / "home1")
@@ -58,6 +60,11 @@ def _compared(asked: Asked, what: str, size: float, costs: dict[str, list[Cost]]
         gate = GATE if asked.rollouts >= ENOUGH and what.startswith("eval") else None
         theirs = f"{plain[0]:.2f} MB a CPU second ({said[0]['rollouts']} rollouts)"
         yield Result("end-to-end", what, told, theirs, better, gate)
+        alone = costs["one"]
+        rate = size / median(alone, "cpu")
+        told_alone = f"{rate:.1f} MB a CPU second, {median(alone, 'wall'):.1f} s, {median(alone, 'workers'):.0f} MB"
+        better = ratio([size / cost.cpu for cost in alone], plain)
+        yield Result("end-to-end", f"{what}: the SFT dataset alone", told_alone, theirs, better, None)
     cores = ratio([cost.wall for cost in one], [cost.wall for cost in two])
     shown = f"{median(two, 'wall'):.1f} s, worker {median(two, 'workers'):.0f} MB, main {median(two, 'peak'):.0f} MB"
     yield Result("end-to-end", f"{what}: two workers for one", shown, told, cores, None)
@@ -73,6 +80,12 @@ def refresh(jobs: Path, home: Path, workers: int) -> Cost:
     shutil.rmtree(home, ignore_errors=True)
     env = {"FLYWHEEL_INGEST__WORKERS": str(workers)}
     return cost_of([*FLYWHEEL, "refresh", "--root", jobs, "--home", home, "--json"], env)
+
+
+def one_dataset(jobs: Path, home: Path) -> Cost:
+    """From nothing to what the straightforward build makes."""
+    shutil.rmtree(home, ignore_errors=True)
+    return cost_of([sys.executable, "-m", "benchmarks.one_dataset", jobs, home], {"FLYWHEEL_INGEST__WORKERS": "1"})
 
 
 def write_patterns(path: Path) -> None:

@@ -71,6 +71,39 @@ def test_precedence_is_correction_judge_reward_hash() -> None:
     assert np.argsort(precedence(frame)).tolist() == [3, 1, 2, 4, 0, 5]
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(),
+            st.none() | st.sampled_from([0.5, 0.9]),
+            st.none() | st.sampled_from([-0.0, 0.0, 1.0]),
+            st.sampled_from(["a", "\ue000", "\U00010000", "b"]),
+            st.sampled_from(["x", "y"]),
+        ),
+        max_size=8,
+    )
+)
+def test_precedence_is_the_order_of_its_keys_unknown_scores_last(rows: list[tuple]) -> None:
+    corrected, judges, rewards, contents, traces = (
+        (list(column) for column in zip(*rows, strict=True)) if rows else [[]] * 5
+    )
+    frame = frame_of(len(rows), has_correction=corrected, content_hash=contents, trace_id=traces)
+    frame = frame.assign(judge_score=np.array(judges, dtype=float), reward=np.array(rewards, dtype=float))
+
+    def key(row: int) -> tuple:
+        scores = [(value is None, -(value or 0.0)) for value in (judges[row], rewards[row])]
+        return (
+            not corrected[row],
+            *scores,
+            contents[row],
+            frame["attempt_hash"][row],
+            frame["run_id"][row],
+            traces[row],
+        )
+
+    assert np.argsort(precedence(frame)).tolist() == sorted(range(len(rows)), key=key)
+
+
 def test_exact_duplicates_keep_the_best_and_name_it() -> None:
     frame = frame_of(5, exact_hash=["x", "y", "x", "x", "z"], reward=[0.2, 0.2, 0.9, 0.5, 0.1])
     answer = exact_duplicates(frame, np.ones(5, dtype=bool), precedence(frame))

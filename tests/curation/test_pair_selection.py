@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.curation.index_frames import everyone, fates, index_frame
 from tests.curation.pair_frames import build, group, pairs_of
+from trace_flywheel.curation import compiled
 from trace_flywheel.curation.preference import build_pairs
 from trace_flywheel.curation.ragged import Ragged
 from trace_flywheel.settings import Pairs
@@ -134,7 +135,9 @@ def test_five_hundred_attempts_give_their_whole_candidate_set_and_little_memory(
     for row in rows:
         row["roles"] = "uaua"
     options = Pairs(per_task=200, keep=150)
-    build(*rows, pairs=options)  # compiled and imported
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "PATIENCE", -1.0)
+        build(*rows, pairs=options)  # compiled and imported
     tracemalloc.start()
     _, answer = build(*rows, pairs=options)
     peak = tracemalloc.get_traced_memory()[1]

@@ -38,7 +38,7 @@ def group_table(frame: pd.DataFrame, members: np.ndarray, groups: Groups, lost: 
     Columns: `group_id`, `advantage` (NaN where there is none), `reason` (None, a reason of stage `groups`, or
     `mixed_graders` of stage `convertible`), `zero_spread`, `non_positive_mean`,
     `group_size` (members, scored or not), `scored`, `mean` and `std` (of the comparable rewards),
-    `normalisation`, `formula`, `eps`.
+    `normalisation`, `formula`, `eps`. Texts that many rows share are categories.
     """
     columns = [COLUMN.get(key, key) for key in groups.by]
     group = codes(frame, columns)
@@ -74,10 +74,11 @@ def group_table(frame: pd.DataFrame, members: np.ndarray, groups: Groups, lost: 
     ]
     reasons = np.array([None, UNREADABLE, NEVER_CALLED, UNSCORED, "mixed_graders", SINGLE, None], dtype=object)
     which = np.select(conditions, range(6), default=6)
+    named, distinct = pd.factorize(ids)
     given = which == 6
     return pd.DataFrame(
         {
-            "group_id": ids[group] if n_groups else np.zeros(0, dtype=object),
+            "group_id": pd.Categorical.from_codes(named[group], pd.Index(distinct, dtype="str")),
             "advantage": np.where(given, advantage, np.nan),
             "reason": pd.Series(reasons[which], dtype=object),
             "zero_spread": given & flat[cell],
@@ -86,11 +87,16 @@ def group_table(frame: pd.DataFrame, members: np.ndarray, groups: Groups, lost: 
             "scored": in_cell[cell],
             "mean": mean[cell],
             "std": std[cell],
-            "normalisation": groups.normalisation,
-            "formula": FORMULAS[groups.normalisation],
+            "normalisation": _same(groups.normalisation, len(frame)),
+            "formula": _same(FORMULAS[groups.normalisation], len(frame)),
             "eps": groups.eps,
         }
     )
+
+
+def _same(text: str, n: int) -> pd.Categorical:
+    """One text for n rows, held once."""
+    return pd.Categorical.from_codes(np.zeros(n, dtype=np.int8), pd.Index([text], dtype="str"))
 
 
 def policy_ages(frame: pd.DataFrame) -> np.ndarray:

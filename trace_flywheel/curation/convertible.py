@@ -55,10 +55,10 @@ def convertible(frame: pd.DataFrame, alive: np.ndarray, kind: Kind, ungraded: Ma
     first = np.select(found, range(5), default=5)
     rows = np.flatnonzero(alive & (first < 5))
     columns = ["run_id", "source_run_id", "verdict_text", "reward_text", "error_by", "error_category", "source_path"]
-    evidence = [
+    evidence = (
         _evidence(reasons[code], row)
-        for code, row in zip(first[rows].tolist(), frame.iloc[rows][columns].to_dict("records"), strict=True)
-    ]
+        for code, row in zip(first[rows].tolist(), frame[columns].iloc[rows].to_dict("records"), strict=True)
+    )
     return drops(Stage.CONVERTIBLE, rows, [reasons[code] for code in first[rows].tolist()], evidence)
 
 

@@ -7,7 +7,8 @@ pandas, 50 MB and a second of any process, is imported where the first table is 
 a time share modules with these steps and make none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,15 +18,20 @@ from trace_flywheel.records.fate import REASONS, Stage
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 COLUMNS = ("row", "stage", "reason", "evidence")
+BLOCK = 1 << 14
+"""Evidence that waits to become a column."""
 
 
 def drops(
-    stage: Stage, rows: Sequence[int] | np.ndarray, reasons: str | Sequence[str], evidence: Sequence[dict[str, Any]]
+    stage: Stage, rows: Sequence[int] | np.ndarray, reasons: str | Sequence[str], evidence: Iterable[dict[str, Any]]
 ) -> "pd.DataFrame":
-    """The drops of one stage. `reasons` is one for all rows or one each; an unknown reason raises."""
+    """The drops of one stage. `reasons` is one for all rows or one each; an unknown reason raises. Evidence is taken
+    one by one, so that of a generator few objects are there at a time."""
     import pandas as pd
+    import pyarrow as pa
 
     positions = np.asarray(rows, dtype=np.int64)
     listed = [reasons] * len(positions) if isinstance(reasons, str) else list(reasons)
@@ -37,10 +43,18 @@ def drops(
             "row": positions,
             "stage": [str(stage)] * len(positions),
             "reason": listed,
-            "evidence": [orjson.dumps(e, option=orjson.OPT_SORT_KEYS).decode() for e in evidence],
+            "evidence": pa.chunked_array(_texts(evidence), pa.large_string()).to_pandas(),
         },
         columns=list(COLUMNS),
     )
+
+
+def _texts(evidence: Iterable[dict[str, Any]]) -> "Iterator[pa.Array]":
+    import pyarrow as pa
+
+    texts = (orjson.dumps(e, option=orjson.OPT_SORT_KEYS) for e in evidence)
+    while block := list(islice(texts, BLOCK)):
+        yield pa.array(block, pa.large_string())
 
 
 def no_drops() -> "pd.DataFrame":

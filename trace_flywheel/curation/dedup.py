@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from trace_flywheel.curation.bands import BANDS, ROWS, band_keys
 from trace_flywheel.curation.corpus_match import equal_rows, measured, near_rows
@@ -27,37 +29,37 @@ def precedence(frame: pd.DataFrame) -> np.ndarray:
 
     Rows with equal content follow in the order of their attempt, so that input order never decides.
     """
-    keys = pd.DataFrame(
+    names = ["content_hash", "attempt_hash", "run_id", "trace_id"]
+    keys = pa.table(
         {
-            "correction": ~frame["has_correction"].to_numpy(dtype=bool),
-            "judge": -pd.to_numeric(frame["judge_score"]),
-            "reward": -pd.to_numeric(frame["reward"]),
+            "correction": frame["has_correction"].to_numpy(dtype=bool),
+            "judge": pa.array(pd.to_numeric(frame["judge_score"]), from_pandas=True),
+            "reward": pa.array(pd.to_numeric(frame["reward"]), from_pandas=True),
+            **{name: pa.array(frame[name], from_pandas=True) for name in names},
         }
     )
-    names = ["content_hash", "attempt_hash", "run_id", "trace_id"]
-    keys[names] = frame[names].to_numpy()
-    order = keys.sort_values(list(keys.columns), na_position="last", kind="stable").index.to_numpy()
+    wanted = {"correction": "descending", "judge": "descending", "reward": "descending"}
+    sort_keys = [(name, wanted.get(name, "ascending")) for name in keys.column_names]
     rank = np.empty(len(frame), dtype=np.int64)
-    rank[order] = np.arange(len(frame))
+    rank[pc.sort_indices(keys, sort_keys=sort_keys).to_numpy()] = np.arange(len(frame))
     return rank
 
 
 def exact_duplicates(frame: pd.DataFrame, alive: np.ndarray, rank: np.ndarray) -> pd.DataFrame:
     """Drops of alive rows whose `exact_hash` a better-ranked alive row has. `alive`: mask, `rank`: smaller wins."""
     rows = _best_first(alive, rank)
-    hashes = frame["exact_hash"].to_numpy()[rows]
-    codes, _ = pd.factorize(hashes)  # codes follow first appearance, which is the best row
+    codes, _ = pd.factorize(frame["exact_hash"].iloc[rows])  # codes follow first appearance, which is the best row
     first = rows[np.unique(codes, return_index=True)[1]]
     kept = first[codes] if len(rows) else rows
     lost = kept != rows
-    evidence = [{"kept": address} for address in _addresses(frame, kept[lost])]
+    evidence = ({"kept": address} for address in _addresses(frame, kept[lost]))
     return _sorted(drops(Stage.EXACT_DUPLICATE, rows[lost], "exact_duplicate", evidence))
 
 
 def corpus_exact_duplicates(frame: pd.DataFrame, alive: np.ndarray, corpus: Corpus) -> pd.DataFrame:
     """Drops of alive rows whose `exact_hash` stands in the corpus."""
     rows = np.flatnonzero(alive)
-    held = equal_rows(frame["exact_hash"].to_numpy()[rows].tolist(), corpus)
+    held = equal_rows(frame["exact_hash"].iloc[rows].tolist(), corpus)
     return drops(Stage.EXACT_DUPLICATE, rows[list(held)], "corpus_exact_duplicate", list(held.values()))
 
 

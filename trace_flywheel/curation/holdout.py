@@ -108,15 +108,15 @@ class Holdout:
         for golden in self.goldens:
             for _, name in golden.names:
                 by_task.setdefault(name, []).append(golden)
-        tasks: list[str] = frame["task_id"].tolist()
-        suites: list[str | None] = [s if isinstance(s, str) else None for s in frame["suite"].tolist()]
+        named = np.flatnonzero(frame["task_id"].isin(list(by_task)).to_numpy())
+        tasks: list[str] = frame["task_id"].iloc[named].tolist()
+        suites = [s if isinstance(s, str) else None for s in frame["suite"].iloc[named].tolist()]
         rows, evidence = [], []
-        for row in np.flatnonzero(frame["task_id"].isin(list(by_task)).to_numpy()).tolist():
-            suite = suites[row]
-            for golden in by_task[tasks[row]]:
-                if golden.is_task(tasks[row], suite):
+        for row, task, suite in zip(named.tolist(), tasks, suites, strict=True):
+            for golden in by_task[task]:
+                if golden.is_task(task, suite):
                     rows.append(row)
-                    evidence.append(_named(golden) | ({"alias": tasks[row]} if tasks[row] != golden.task_id else {}))
+                    evidence.append(_named(golden) | ({"alias": task} if task != golden.task_id else {}))
                     break
         return drops(Stage.GOLDEN, rows, "golden_id", evidence)
 

@@ -31,46 +31,43 @@ def fates_of_pairs(
     losers: Losers,
 ) -> pd.DataFrame:
     """A drop for every alive row that no kept pair uses. `below`: the pairs that `keep` left out, best first."""
-    used = set(kept["chosen"].tolist()) | set(kept["rejected"].tolist())
+    used = np.union1d(kept["chosen"].to_numpy(np.int64), kept["rejected"].to_numpy(np.int64))
     left_out = _left_out(built, kept, below, losers.per_task)
     group_of = dict(zip(built["cell"].tolist(), built["group_id"].tolist(), strict=True))
-    rows: dict[Stage, list[int]] = {Stage.PAIRS: [], Stage.CONVERTIBLE: []}
-    evidence: dict[Stage, list[dict[str, Any]]] = {Stage.PAIRS: [], Stage.CONVERTIBLE: []}
-    reasons: list[str] = []
-    # Members of a group mostly end alike: what they share is one object, not one each.
-    shared: dict[int, tuple[str, dict[str, Any]]] = {}
-    cells, classes, unfit = cell.tolist(), losers.outcomes.of_row, losers.unfit.tolist()
-    for row in np.flatnonzero(alive).tolist():
-        if row in used:
-            continue
+    counts, classes, unfit = losers.outcomes.counts, losers.outcomes.of_row, losers.unfit
+
+    def reason_of(row: int) -> str:
+        refusal = left_out.get(row) or losers.refusals.get(int(cell[row]))
+        return "not_selected_for_pair" if refusal is None else refusal.reason
+
+    def told_of(row: int) -> dict[str, Any]:
         if (own := left_out.get(row)) is not None:
-            reason, told = own.reason, {**own.evidence, "candidates": losers.outcomes.counts[classes[row]]}
-        else:
-            # A number, because a million tuples would be a million objects to look after.
-            key = 2 * (cells[row] * len(losers.outcomes.counts) + classes[row]) + unfit[row]
-            if key not in shared:
-                shared[key] = _of_group(cells[row], classes[row], unfit[row], losers, group_of.get(cells[row]))
-            reason, told = shared[key]
-        stage = Stage.CONVERTIBLE if reason == "mixed_graders" else Stage.PAIRS
-        rows[stage].append(row)
-        evidence[stage].append(told)
-        if stage is Stage.PAIRS:
-            reasons.append(reason)
-    mixed = drops(Stage.CONVERTIBLE, rows[Stage.CONVERTIBLE], "mixed_graders", evidence[Stage.CONVERTIBLE])
-    refused = drops(Stage.PAIRS, rows[Stage.PAIRS], reasons, evidence[Stage.PAIRS])
-    return pd.concat([mixed, refused], ignore_index=True)
+            return {**own.evidence, "candidates": counts[classes[row]]}
+        of = int(cell[row])
+        return _of_group(of, classes[row], bool(unfit[row]), losers, group_of.get(of))
+
+    rows = np.setdiff1d(np.flatnonzero(alive), used)
+    reasons = [reason_of(row) for row in rows.tolist()]
+    mixed = np.array([reason == "mixed_graders" for reason in reasons], dtype=bool)
+    # Evidence is made when its text is: a million rows have as many different counts.
+    refused = [reason for reason in reasons if reason != "mixed_graders"]
+    answers = [
+        drops(Stage.CONVERTIBLE, rows[mixed], "mixed_graders", map(told_of, rows[mixed].tolist())),
+        drops(Stage.PAIRS, rows[~mixed], refused, map(told_of, rows[~mixed].tolist())),
+    ]
+    return pd.concat(answers, ignore_index=True) if mixed.any() else answers[1]
 
 
-def _of_group(cell: int, outcome: int, unfit: bool, losers: Losers, group_id: str | None) -> tuple[str, dict[str, Any]]:
-    """Reason and evidence of a row that stands in no pair: its group's, and what its own candidates came to."""
+def _of_group(cell: int, outcome: int, unfit: bool, losers: Losers, group_id: str | None) -> dict[str, Any]:
+    """Evidence of a row that stands in no pair: its group's, and what its own candidates came to."""
     told: dict[str, Any] = {}
     if ended := losers.outcomes.counts[outcome]:
         told = {"candidates": ended}
     elif unfit and group_id is not None:
         told = {"errored_or_truncated": True}
     if (refusal := losers.refusals.get(cell)) is not None:
-        return refusal.reason, {**refusal.evidence, **told}
-    return "not_selected_for_pair", {"group_id": group_id, "per_task": losers.per_task, **told}
+        return {**refusal.evidence, **told}
+    return {"group_id": group_id, "per_task": losers.per_task, **told}
 
 
 def _left_out(built: pd.DataFrame, kept: pd.DataFrame, below: pd.DataFrame, per_task: int) -> dict[int, Refusal]:

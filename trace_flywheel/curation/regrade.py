@@ -47,15 +47,26 @@ def join_verdicts(frame: pd.DataFrame, entries: Sequence[VerdictEntry]) -> Regra
     before = frame.iloc[at][[*GRADE, "verdict_text", "reward_text"]].to_dict("records")
     joined = frame.assign(superseded=pd.Series([None] * len(frame), dtype=object))
     for name, values in _columns([given[row] for row in at.tolist()], before).items():
-        column = joined[name].astype(object).to_numpy(copy=True)
+        column = _objects(joined[name])
         column[at] = values
         joined[name] = pd.Series(column, dtype=object)  # text columns that hold None, not NaN
     joined = joined.astype({"reward": "float64", "reward_low": "float64", "reward_high": "float64"})
     verifier = np.zeros(len(frame), dtype=bool)
     verifier[at] = (frame["error_by"].iloc[at] == "verifier").to_numpy(dtype=bool)
-    joined[["error_by", "error_category"]] = joined[["error_by", "error_category"]].astype(object)
-    joined.loc[verifier, ["error_by", "error_category"]] = None
+    for name in ("error_by", "error_category"):
+        column = _objects(joined[name])
+        column[verifier] = None
+        joined[name] = pd.Series(column, dtype=object)
     return Regraded(joined, len(given), tuple(unmatched))
+
+
+def _objects(column: pd.Series) -> np.ndarray:
+    """A copy that holds any object; texts that rows share stand in it once."""
+    if not isinstance(column.dtype, pd.StringDtype):
+        return column.astype(object).to_numpy(copy=True)
+    codes, texts = pd.factorize(column)
+    objects: np.ndarray = np.array([*texts.tolist(), np.nan], dtype=object)[codes]  # -1, a missing one, is the last
+    return objects
 
 
 def join_scores(frame: pd.DataFrame, entries: Sequence[JudgeEntry]) -> Regraded:

@@ -53,14 +53,15 @@ def same_rollout(frame: pd.DataFrame, alive: np.ndarray) -> pd.DataFrame:
     """Drops `retried` and, of each set of copies of one attempt, all but one as `same_rollout` (which names it)."""
     retried = np.flatnonzero(alive & frame["retried"].to_numpy(dtype=bool))
     live = np.flatnonzero(alive & ~frame["retried"].to_numpy(dtype=bool))
-    attempt = codes(frame.iloc[live], ["attempt_hash"])
-    order = np.lexsort((live, run_id_mismatch(frame.iloc[live]), attempt))
+    attempt = codes(frame[["attempt_hash"]].iloc[live], ["attempt_hash"])
+    order = np.lexsort((live, run_id_mismatch(frame)[live], attempt))
     first = np.ones(len(order), dtype=bool)
     first[1:] = attempt[order][1:] != attempt[order][:-1]
     winner = np.zeros(len(order), dtype=np.int64)
     winner[attempt[order][first]] = live[order][first]
     copies = np.sort(live[order][~first])
-    kept = dict(zip(live[order].tolist(), winner[attempt[order]].tolist(), strict=True))
+    kept = np.zeros(len(frame), dtype=np.int64)
+    kept[live] = winner[attempt]
     run, trace = frame["run_id"], frame["trace_id"]
     evidence: list[dict[str, Any]] = [{} for _ in retried] + [
         {"kept_run_id": run.iat[kept[r]], "kept_trace_id": trace.iat[kept[r]]} for r in copies.tolist()

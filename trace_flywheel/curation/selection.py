@@ -5,7 +5,8 @@ routes are not ranked and do not count in the fraction: corrections, failing rol
 masked) and ungraded rollouts of a source that accepts them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -51,8 +52,9 @@ def top_fraction(frame: pd.DataFrame, alive: np.ndarray, selection: Selection, s
     ranked = np.flatnonzero(judged & (frame["verdict"] == "pass").to_numpy(dtype=bool))
 
     rewards, judges = finite_reward(frame)[ranked], judge_scores(frame)[ranked]
-    groups = codes(frame.iloc[ranked], ["task_id", *COMPARABLE])
-    order = np.lexsort((seeded_hash(frame.iloc[ranked], seed), descending(judges), descending(rewards), groups))
+    groups = codes(frame[["task_id", *COMPARABLE]].iloc[ranked], ["task_id", *COMPARABLE])
+    tie = seeded_hash(frame[["content_hash"]].iloc[ranked], seed)
+    order = np.lexsort((tie, descending(judges), descending(rewards), groups))
     rank, of = _ranks(groups, order)
     # Rounded first: 100 * 0.07 is 7.000000000000001 in binary and would keep 8.
     quota = np.maximum(1, np.ceil(np.round(of * selection.keep_fraction, 9))).astype(np.int64)
@@ -66,21 +68,21 @@ def top_fraction(frame: pd.DataFrame, alive: np.ndarray, selection: Selection, s
     crossed = np.zeros(len(of), dtype=bool)
     crossed[groups[tied & below]] = True
     dropped = np.flatnonzero(below)
-    evidence: list[dict[str, Any]] = [
+    evidence: Iterator[dict[str, Any]] = (
         {"rank": int(rank[i]), "of": int(of[i]), "threshold": t, "keep_fraction": selection.keep_fraction}
         for i, t in zip(dropped.tolist(), threshold[dropped].tolist(), strict=True)
-    ]
+    )
     rows = [np.flatnonzero(around), np.flatnonzero(failing), ranked[dropped]]
     reasons = ["infrastructure_error"] * len(rows[0]) + ["not_passing"] * len(rows[1])
-    why = frame.iloc[rows[0]][["error_by", "error_category"]].to_dict("records")
+    why = frame[["error_by", "error_category"]].iloc[rows[0]].to_dict("records")
     verdicts: list[dict[str, Any]] = [{"verdict": "fail"}] * len(rows[1])
-    thresholds = frame.iloc[ranked[last]][["task_id", *COMPARABLE]].reset_index(drop=True)
+    thresholds = frame[["task_id", *COMPARABLE]].iloc[ranked[last]].reset_index(drop=True)
     return Selected(
         drops=drops(
             Stage.SELECTION,
             np.concatenate(rows),
             reasons + ["below_fraction"] * len(rows[2]),
-            [{str(k): v for k, v in w.items()} for w in why] + verdicts + evidence,
+            chain(({str(k): v for k, v in w.items()} for w in why), verdicts, evidence),
         ),
         thresholds=thresholds.assign(passing=of[last], kept=quota[last], threshold=rewards[last]),
         tied_share=float((tied & crossed[groups]).mean()) if len(ranked) else 0.0,
@@ -96,18 +98,17 @@ def task_cap(
     A policy is as new as the last rollout that it finished anywhere in the index.
     """
     rows = np.flatnonzero(alive & ~frame["has_correction"].to_numpy(dtype=bool))
-    part = frame.iloc[rows]
-    tasks = codes(part, task)
+    tasks = codes(frame[list(task)].iloc[rows], task)
     keys = (
-        seeded_hash(part, seed),
-        descending(judge_scores(part)),
-        descending(finite_reward(part)),
+        seeded_hash(frame[["content_hash"]].iloc[rows], seed),
+        descending(judge_scores(frame)[rows]),
+        descending(finite_reward(frame)[rows]),
         -_policy_age(frame)[rows],
         tasks,
     )
     rank, of = _ranks(tasks, np.lexsort(keys))
     over = np.flatnonzero(rank > max_per_task)
-    evidence = [{"rank": int(rank[i]), "of": int(of[i]), "max_per_task": max_per_task} for i in over]
+    evidence = ({"rank": int(rank[i]), "of": int(of[i]), "max_per_task": max_per_task} for i in over.tolist())
     return drops(Stage.CAP, rows[over], "over_task_cap", evidence)
 
 

@@ -20,7 +20,7 @@ from trace_flywheel.flow.columns import Columns
 from trace_flywheel.flow.gathered import index_rows
 from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
 from trace_flywheel.flow.inputs import SideInputs
-from trace_flywheel.lake.index import SCALARS
+from trace_flywheel.lake.index import DECIDING
 from trace_flywheel.lake.sidecar import LakeError, Sidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.canonical import content_id
@@ -85,8 +85,8 @@ def _sorted(table: pa.Table) -> pd.DataFrame:
     """The frame, made column by column: of a million rollouts there is no second copy."""
     keys = [(name, "ascending") for name in ("run_id", "trace_id", "part", "position")]
     order = pc.sort_indices(table, sort_keys=keys)
-    columns = {}
-    for name in SCALARS:
+    table, columns = table.select(DECIDING), {}
+    for name in DECIDING:
         columns[name] = table.select([name]).take(order).combine_chunks().to_pandas()[name]
         table = table.drop_columns([name])
         pa.default_memory_pool().release_unused()  # freed pages would stay this process's

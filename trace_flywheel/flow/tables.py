@@ -25,7 +25,9 @@ def grouped_advantages(curation: Curation) -> Made:
     fresh = current is not None and current.inputs_digest == digest
     if current is None or not fresh:
         keys = curation.index.frame[["run_id", "trace_id", "task_id", "reward"]]
-        table = pd.concat([keys, curation.attempts.groups], axis=1)
+        groups = curation.attempts.groups
+        plain = groups.astype({name: "str" for name, kind in groups.dtypes.items() if kind == "category"})
+        table = pd.concat([keys, plain], axis=1)
         found: dict[str, Any] = {
             "rollouts": len(table),
             "groups": int(table["group_id"].nunique()),

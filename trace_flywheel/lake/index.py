@@ -40,7 +40,22 @@ def _type(name: str) -> pa.DataType:
 
 INDEX_SCHEMA = pa.schema([pa.field(name, _type(name)) for name in IndexEntry.__struct_fields__])
 SCALARS = tuple(n for n in INDEX_SCHEMA.names if n not in LISTS and n not in SKETCHES)
-"""The columns of the index frame."""
+_TOLD = frozenset(
+    {
+        "source_sha256",
+        "started_at",
+        "stop_reason",
+        "corrected_by",
+        "masked_steps",
+        "n_supervised_chars",
+        "n_chars",
+        "redactions",
+        "training_grade",
+    }
+)
+"""Of a single rollout, for those who look at the index; 150 bytes each of a million."""
+DECIDING = tuple(name for name in SCALARS if name not in _TOLD)
+"""The columns of the index frame: what decisions over all runs read."""
 
 
 def index_table(entries: Sequence[IndexEntry]) -> pa.Table:

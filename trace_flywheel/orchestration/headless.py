@@ -20,7 +20,7 @@ from trace_flywheel.orchestration.sensors import range_tags, stretches
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.settings import Settings
 
-_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 class Pinned:
@@ -61,7 +61,7 @@ class Headless:
     def _run(self, job_name: str, tags: dict[str, str]) -> None:
         job = self._definitions.resolve_job_def(job_name)
         try:
-            result = job.execute_in_process(instance=self._instance, tags=tags, run_config=_QUIET, raise_on_error=False)
+            result = job.execute_in_process(instance=self._instance, tags=tags, run_config=QUIET, raise_on_error=False)
         except OperationalError as error:
             raise _unwritable(self._home, error) from None
         finally:
