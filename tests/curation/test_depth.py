@@ -21,8 +21,8 @@ from trace_flywheel.curation.depth import (
     train,
     training_set_hash,
 )
-from trace_flywheel.curation.depth_asked import HEAD, asked, story
-from trace_flywheel.curation.depth_cues import NAMES
+from trace_flywheel.curation.depth_asked import HEAD, asked, plain, story
+from trace_flywheel.curation.depth_cues import NAMES, TOLD
 from trace_flywheel.curation.depth_features import COLUMNS, FEATURES_VERSION, features
 from trace_flywheel.records.message import Message
 
@@ -30,9 +30,10 @@ CHALLENGE = Path(__file__).with_name("depth_challenge.jsonl")
 CHALLENGES = {
     "depth_challenge": 0.93,
     "depth_challenge_styles": 0.9,
-    "depth_challenge_fresh": 0.86,
-    "depth_challenge_natural": 0.85,
-    "depth_challenge_blind": 0.65,
+    "depth_challenge_fresh": 0.92,
+    "depth_challenge_natural": 0.88,
+    "depth_challenge_blind": 0.75,
+    "depth_challenge_voices": 0.87,
 }
 """Least accuracy on each set that is never trained on."""
 
@@ -216,7 +217,9 @@ def test_of_a_long_story_its_questions_are_read_else_its_end() -> None:
     story = "We went to the lake, all of us, and the dog too. " * 5
     assert asked(f"{story}Which lake is the largest?") == "Which lake is the largest?"
     assert asked(f"{story}I wonder where he is now.") == "I wonder where he is now."
-    assert asked(f"{story}And then it rained.") == "And then it rained."
+    assert (
+        asked(f"{story}And then it rained.") == "We went to the lake, all of us, and the dog too. And then it rained."
+    )
     assert len(asked("word " * 100)) == 260
 
 
@@ -227,10 +230,35 @@ def test_rivals_that_a_story_names_before_the_question_are_seen() -> None:
     assert story(told + asks, "What do you say?") == told + asks
     assert story("What do you say?", "What do you say?") == ""
     assert story("What is it? " * 40, "What is it? " * 40) == "", "most of it asks"
-    of_part, of_whole = (features([told + asks]).toarray()[0, n * len(NAMES) + NAMES.index("rivals")] for n in (0, 1))
-    assert of_part == 0
-    assert of_whole == pytest.approx(np.log(2))
-    assert features(["A or B?"])[:, len(NAMES) : 2 * len(NAMES)].nnz == 0
+    row = features([told + asks]).toarray()[0]
+    assert row[NAMES.index("rivals")] == 0
+    assert row[len(NAMES) + TOLD.index("rivals")] == pytest.approx(np.log(2))
+    assert features(["A or B?"])[:, len(NAMES) : len(NAMES) + len(TOLD)].nnz == 0
+
+
+def test_a_word_in_quotes_does_not_hide_what_follows_it() -> None:
+    assert plain('It says "done" and the file is empty. Where do the rows get lost?') == (
+        'It says "done" and the file is empty. Where do the rows get lost?'
+    )
+    assert plain('Shorten "we are pleased to inform you today" a bit') == 'Shorten  "…"  a bit'
+    assert plain('a 27" screen or a 34" one') == 'a 27" screen or a 34" one'
+
+
+def test_a_story_without_a_question_is_read_where_it_wishes() -> None:
+    told = "It rained all week and the roof of the barn came down on the old tractor, which nobody had insured. " * 2
+    wish = "I can't decide if we mend it."
+    assert asked(f"{told}{wish} Anyway. That was our week.") == wish
+
+
+def test_no_alternative_is_meant_by_or_not() -> None:
+    either, vague = (features([text]).toarray()[0] for text in ("is it tea or coffee", "is it open or not"))
+    assert (either[NAMES.index("or")] > 0, vague[NAMES.index("or")]) == (True, 0)
+
+
+def test_orders_and_questions_are_counted_by_clause() -> None:
+    row = features(["Open the log, find the cause and fix it. What was it, and who wrote it?"]).toarray()[0]
+    for name, n in (("orders", 3), ("asking_clauses", 2), ("several_orders", 1), ("several_asks", 1)):
+        assert row[NAMES.index(name)] == pytest.approx(np.log1p(n)), name
 
 
 def test_task_of_a_rollout_is_its_first_user_turn() -> None:

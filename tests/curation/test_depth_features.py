@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_flywheel.curation import depth_cues
+from trace_flywheel.curation import depth_patterns
 from trace_flywheel.curation.depth import seed_set
-from trace_flywheel.curation.depth_cues import Guarded
 from trace_flywheel.curation.depth_features import _WORDS, features
 from trace_flywheel.curation.depth_kernel import WORD_BITS, blocks, blocks_numpy
+from trace_flywheel.curation.depth_patterns import Guarded
 
 pytestmark = pytest.mark.usefixtures("always_compiled")
 
@@ -38,8 +38,8 @@ def test_a_block_holds_each_ngram_once_and_has_length_two() -> None:
     assert values.tolist() == pytest.approx([2 / 2**0.5] * 2 + [2 / 3] * 9)
 
 
-GUARDS = {name: value for name, value in vars(depth_cues).items() if isinstance(value, Guarded)}
-GUARDS["_NESTED"] = depth_cues._NESTED[0]
+GUARDS = {name: value for name, value in vars(depth_patterns).items() if isinstance(value, Guarded)}
+GUARDS["NESTED"] = depth_patterns.NESTED[0]
 
 
 def prompts() -> list[str]:
@@ -58,14 +58,14 @@ def test_a_guard_hides_no_match(guard: Guarded) -> None:
 
 @given(st.text(st.sampled_from("aB2tvwo 1_é\n'"), max_size=12))
 def test_patterns_that_start_at_a_character_start_at_a_word(text: str) -> None:
-    assert depth_cues._NUMBER.findall(text) == re.findall(r"\b\d", text)
-    assert bool(depth_cues._LABEL.search(text)) is bool(re.search(r"\b(?:b|2|two|v2)\b", text))
-    over = depth_cues._OVER.pattern.pattern.replace(r"[A-Z](?<!\w.)", r"\b[A-Z]")
-    assert depth_cues._OVER.pattern.findall(f"{text} over B") == re.findall(over, f"{text} over B")
+    assert depth_patterns.NUMBER.findall(text) == re.findall(r"\b\d", text)
+    assert bool(depth_patterns.LABEL.search(text)) is bool(re.search(r"\b(?:b|2|two|v2)\b", text))
+    over = depth_patterns.OVER.pattern.pattern.replace(r"[A-Z](?<!\w.)", r"\b[A-Z]")
+    assert depth_patterns.OVER.pattern.findall(f"{text} over B") == re.findall(over, f"{text} over B")
 
 
 def test_an_english_text_needs_the_english_pattern_alone() -> None:
-    english, everywhere = depth_cues._NESTED
+    english, everywhere = depth_patterns.NESTED
     for text in prompts():
         if not everywhere.may_match(text.lower()):
             assert everywhere.pattern.findall(text.lower()) == english.pattern.findall(text.lower())

@@ -2,8 +2,8 @@
 
 single: one look-up, fact or call. multi: steps of which a later one needs an earlier one's result. comparison: rivals
 are weighed. other: no look-up or reasoning about the world (greeting, rewriting, creative writing, code from scratch).
-A logistic regression over cues and n-grams (`depth_features`) decides. Training is deterministic whatever the order
-of the rows; a model is plain numbers (npz) and JSON, and says what it was trained on.
+A linear model (`depth_fit`) over cues and n-grams (`depth_features`) decides. Training is deterministic whatever the
+order of the rows; a model is plain numbers (npz) and JSON, and says what it was trained on.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,6 +19,7 @@ import numpy as np
 from trace_flywheel.curation.depth_embedding import model_encoder, vectors
 from trace_flywheel.curation.depth_families import families
 from trace_flywheel.curation.depth_features import COLUMNS, FEATURES_VERSION, features
+from trace_flywheel.curation.depth_fit import fit
 from trace_flywheel.curation.embedding import DIMENSIONS
 from trace_flywheel.records.canonical import content_id, folded, sha256_hex
 from trace_flywheel.records.message import Message, text_of
@@ -30,10 +31,6 @@ Backend = Literal["ngrams", "embedding"]
 """What a classifier sees beside the cues: n-grams, or sentence vectors too (the extra `embedding`)."""
 LABELS = ("single", "multi", "comparison", "other")
 _SPELLINGS = {**{name: name for name in LABELS}, "single-hop": "single", "multi-hop": "multi"}
-_INVERSE_REGULARISATION = 1.0
-"""Of the logistic regression; best of 0.5, 1, 3 by cross-validation on the seed set."""
-_MIN_ROWS = 2
-"""Training prompts that an n-gram stands in before it gets a weight: one prompt's own words teach nothing."""
 _FOLDS = 5
 
 
@@ -156,17 +153,9 @@ def train(labelled: Iterable[Labelled], backend: Backend = "ngrams") -> DepthMod
 
     Raises `ValueError` where a prompt has two labels or a class has no prompt, `EmbeddingError` without the encoder.
     """
-    from sklearn.linear_model import LogisticRegression
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # has no types
-
     rows = _distinct(labelled)
-    matrix = _matrix([row.prompt for row in rows], backend)
-    columns = np.flatnonzero(np.bincount(matrix.indices, minlength=_width(backend)) >= _MIN_ROWS)
     labels = np.array([LABELS.index(row.label) for row in rows])
-    with threadpool_limits(1):  # sums in one order, the same bytes on any number of cores
-        fitted = LogisticRegression(C=_INVERSE_REGULARISATION, max_iter=1000, class_weight="balanced").fit(
-            matrix[:, columns], labels
-        )
+    columns, weights, bias = fit(_matrix([row.prompt for row in rows], backend), labels, len(LABELS))
     info = {
         "labels": LABELS,
         "training_set": training_set_hash(rows),
@@ -176,7 +165,7 @@ def train(labelled: Iterable[Labelled], backend: Backend = "ngrams") -> DepthMod
     }
     if backend == "embedding":
         info["encoder"] = model_encoder().fingerprint
-    return DepthModel(columns, fitted.coef_.T.astype(np.float32), fitted.intercept_.astype(np.float32), info)
+    return DepthModel(columns, weights, bias, info)
 
 
 def training_set_hash(labelled: Iterable[Labelled]) -> str:

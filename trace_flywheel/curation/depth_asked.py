@@ -12,7 +12,9 @@ STORY = 0.7
 ODD = 0.15
 """Share of digits and signs from which a line is no sentence but a program's output, a table or code."""
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_QUOTED = re.compile(r"[\"“„«「『][^\"”“»」』]{24,}(?:[\"”“»」』]|\Z)")
+_QUOTED = re.compile(r"[\"“„«「『][^\"”“»」』]*(?:[\"”“»」』]|\Z)")
+_LONG_QUOTE = 24
+"""Characters from which a quotation is a passage and not a name or a word."""
 _QUESTION = re.compile(r"\s*(?:question|frage|pregunta)\s*:", re.IGNORECASE)
 _PASSAGE = re.compile(r"\s*(?:context|passage|text|article|document|background)\b.{0,12}:", re.IGNORECASE)
 _ABOUT = re.compile(
@@ -44,6 +46,11 @@ _ORDER = re.compile(
     re.IGNORECASE,
 )
 """A sentence that orders or asks without a question mark."""
+_WISH = frozenset(
+    {"i'd", "want", "wants", "need", "needs", "wonder", "help", "mind", "torn", "decide", "choose", "turn", "could"}
+    | {"would", "please", "settle", "draft", "rank"}
+)
+"""Words of a sentence that wishes for something."""
 _MACHINE = re.compile(
     r"\s*(?:\$ |>>> |#!|//|/\*|at \S+\(|file \"|traceback|npm |error\b|warn(?:ing)?\b|fatal\b|\[?\d{1,4}[-:./]\d\d"
     r"|diff |@@ |</?\w|[{}\])|]|import |from \w+ import|def |class |return\b|const |let |var |public |private "
@@ -82,7 +89,11 @@ def asked_in(text: str) -> str:
 def plain(prompt: str) -> str:
     """A prompt's beginning and end without code, long quotations and, where it says more, pasted lines."""
     text = _without_pasted(_ends(prompt, 16 * HEAD))
-    return _QUOTED.sub(' "…" ', _CODE.sub(" `…` ", text))
+    return _QUOTED.sub(_shortened, _CODE.sub(" `…` ", text))
+
+
+def _shortened(quoted: re.Match[str]) -> str:
+    return quoted[0] if len(quoted[0]) < _LONG_QUOTE + 2 else ' "…" '
 
 
 def _without_pasted(text: str) -> str:
@@ -110,12 +121,17 @@ def _is_pasted(line: str) -> bool:
 
 
 def _asking(text: str) -> str:
-    """Of a long paragraph the sentences that ask or order, else the last; of these the end."""
+    """Of a long paragraph the sentences that ask or order, else the last two that wish for something or the last two
+    of all; of these the end."""
     if len(text) <= LONG:
         return text
     parts = _SENTENCE.split(text)
-    asking = [part for part in parts if "?" in part or _ORDER.match(part)]
-    return (" ".join(asking) if asking else parts[-1])[-TAIL:]
+    asking = [i for i, part in enumerate(parts) if "?" in part or _ORDER.match(part)]
+    if not asking:
+        asking = [i for i, part in enumerate(parts) if not _WISH.isdisjoint(part.lower().split())][-2:] or [
+            *range(len(parts))
+        ][-2:]
+    return " ".join(parts[i] for i in asking)[-TAIL:]
 
 
 def story(text: str, part: str) -> str:

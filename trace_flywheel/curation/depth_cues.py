@@ -5,16 +5,38 @@ by log(1 + n). Lists are by meaning and hold inflected forms; CJK and Korean cue
 blanks around them.
 """
 
-import re
 import tomllib
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import NamedTuple
+from itertools import pairwise
+
+import numpy as np
+
+from trace_flywheel.curation.depth_patterns import (
+    AT_A_TIME,
+    CLAUSE,
+    LABEL,
+    LABELLED,
+    NESTED,
+    NUMBER,
+    OVER,
+    RESULT,
+    RIVALS,
+    ROMANCE_SUPERLATIVE,
+    SLASHED,
+    SMALLTALK,
+    VAGUE_OR,
+    WORD,
+)
 
 _CUES = tomllib.loads((files("trace_flywheel.curation") / "depth_cues.toml").read_text("utf-8"))
 _LISTS: dict[str, str] = _CUES["words"]
 _SUBSTRINGS: dict[str, list[str]] = _CUES["pieces"]
 _OPENERS = frozenset(_LISTS.pop("openers").split())
 _OF = frozenset(_LISTS.pop("of").split())
+_JOINING = frozenset(_LISTS.pop("joining").split())
+_SMALL = frozenset(_LISTS.pop("small").split())
+"""Words one of which smalltalk has."""
 _KINDS = {name: i for i, name in enumerate(_LISTS)}
 _BY_WORD: dict[str, list[int]] = {}
 for _name, _words in _LISTS.items():
@@ -24,157 +46,159 @@ _BY_PIECE = [(_KINDS[name], piece) for name, pieces in _SUBSTRINGS.items() for p
 _PIECE_STARTS = frozenset(piece[0] for _, piece in _BY_PIECE)
 
 
-class Guarded(NamedTuple):
-    """A pattern that needs one of `literals` to match: texts without any, most of them, are not looked through."""
-
-    literals: tuple[str, ...]
-    pattern: re.Pattern[str]
-
-    def may_match(self, text: str) -> bool:
-        for literal in self.literals:  # noqa: SIM110 - as a generator it takes three times as long
-            if literal in text:
-                return True
-        return False
-
-    def found(self, text: str) -> bool:
-        return self.may_match(text) and self.pattern.search(text) is not None
-
-    def count(self, text: str) -> int:
-        return len(self.pattern.findall(text)) if self.may_match(text) else 0
-
-
-# Patterns that begin with a character to look for are fast; `\b` before it would be tried everywhere. `x(?<!\w.)` is
-# `\bx`, asked once x was found.
-_NUMBER = re.compile(r"\d(?<!\w\d)")
-_WORD = re.compile(r"\w+(?:['’]\w+)?")
-_RIVALS = Guarded(
-    (" or ", " and ", " vs", " oder ", " und ", " o ", " y ", " ou ", " et ", " или ", " и ", " e ", " versus "),
-    re.compile(
-        r"[A-Z0-9](?<!\w.)[\w.+#-]*(?: [\w.+#-]+){0,3},? (?:or|and|vs\.?|versus|oder|und|o|y|ou|et|или|и|e) "
-        r"(?:[\w.+#-]+ ){0,2}[A-Z0-9]"
-    ),
-)
-_LABEL = re.compile(r"[b2tv](?<!\w.)(?:(?<=[b2])|(?<=t)wo|(?<=v)2)\b")
-_LABELLED = re.compile(r"\b(\w+) (?:a|1|one)\b.*\b\1 (?:b|2|two)\b|\(1\).*\(2\)|\ba:.*\bb:|v1\b.*\bv2\b", re.DOTALL)
-_SMALLTALK = re.compile(
-    r"\bhow(?:'s| is| are| was| were| did| do)? (?:you|your|u|things|it going|it go)\b|what'?s up\b|wie geht"
-    r"|cómo (?:estás|va)|come (?:stai|va)|ça va|как (?:дела|настроение)|最近怎么样|你好吗|元気|tudo bem|qué tal"
-)
-_NESTED_ENGLISH = r"\b(?:the|a|whoever|of|in|by) (?:[\w'-]+ ){0,3}(?:who|that|where|which|whose|whom|whoever)\b"
-_NESTED = (
-    Guarded((" who", " that", " where", " which"), re.compile(_NESTED_ENGLISH)),
-    Guarded(
-        (
-            *(", d", ", w", ", in der", ", bei dem", ", где", ", котор"),
-            *(" donde", " que", " où", " qui", " dove", " che", " onde", " cuy"),
-        ),
-        re.compile(
-            rf"{_NESTED_ENGLISH}"
-            r"|\b(?:des|der|die|das|dem) (?:\w+ )?\w+, (?:der|die|das|wo|dem|den|in der|bei dem)\b"
-            r"|\b(?:del|de la|de|la|el|le|du|il|do|da|o|a) \w+ (?:donde|que|où|qui|dove|che|onde|cuyo|cuya)\b"
-            r"|, (?:где|который|которая|которую|которого)\b"
-        ),
-    ),
-)
-"""In English, and in whatever language: an English text without a word of the others needs the first alone."""
-_AT_A_TIME = Guarded(
-    ("when", "in that year", "at that time"),
-    re.compile(r"\b(?:who|how old|what|which)\b.{3,40}\b(?:when|in that year|at that time)\b"),
-)
-_ROMANCE_SUPERLATIVE = Guarded(
-    ("más", "plus", "più", "mais"),
-    re.compile(r"\b(?:el|la|los|las|le|les|il|lo|i|l'|o|a) ?(?:\w+ ){0,2}(?:más|plus|più|mais)\b"),
-)
-_SLASHED = Guarded((" / ", " v "), re.compile(r"\w (?:/|v) \w"))
-"""Rivals set side by side, as people type them: `tea / coffee`, `s23 v s24`."""
-_OVER = Guarded(
-    (" over ", " instead of ", " rather than ", " against ", " next to ", " behind "),
-    re.compile(
-        r"[A-Z](?<!\w.)\w*(?: [\w.]+){0,2} (?:over|instead of|rather than|against|next to|behind) (?:the |a )?[A-Z]"
-    ),
-)
-_RESULT = re.compile(r"\b(?:prints?|outputs?|returns?|logs?|value|result|trace|evaluates?)\b")
+_ORDERS = frozenset((_KINDS["agent"], _KINDS["command"]))
+_ASKS = _KINDS["ask"]
+LONG = 5.0
+"""From here on a longer text counts no longer: people who tell more do not ask more."""
+_BLANKS = bytes(i if chr(i).isalnum() or chr(i) in "_'" else 32 for i in range(128)) + bytes(128)
+"""ASCII with blanks for what stands between words."""
+_OR, _THAN, _PREFER, _SIDE = (_KINDS[name] for name in ("or", "than", "prefer", "side"))
+_COMPARATIVE, _SUPERLATIVE = _KINDS["comparative"], _KINDS["superlative"]
 _WHOLE = 4096
 """Characters of a prompt that are looked through for numbers and lines."""
 _FIRST = ("ask", "yes_no", "agent", "make", "greet", "command", "want", "self")
 _SHAPE = (
-    "question", "questions", "code", "quoted", "lines", "colon", "digits", "possessive", "of", "chars", "words", "few",
-    "rivals", "or_question", "or_prefer", "than_comparative", "two_asks", "relation_ask", "relation_place",
-    "two_relations", "agent_steps", "agent_sequence", "superlative_alone", "make_piece", "commas",
-    "labelled_pair", "digits_ask", "which_comparative", "command_only", "you_ask", "self_no_ask", "no_ask",
-    "smalltalk", "nested", "asked_of_a_time", "independent", "one_look_up", "numbers", "chain",
-    "slash_rivals", "over", "whole_numbers", "whole_lines", "nothing_asked", "code_result",
+    "questions", "code", "quoted", "lines", "colon", "digits", "possessive", "of", "chars", "words", "rivals", "commas",
+    "labelled_pair", "smalltalk", "nested", "asked_of_a_time", "numbers", "chain", "slash_rivals", "over",
+    "whole_numbers", "whole_lines", "code_result", "orders", "asking_clauses",
 )  # fmt: skip
-NAMES = (*_LISTS, *(f"first_{name}" for name in _FIRST), *_SHAPE)
+_COUNTED = (*_LISTS, *(f"first_{name}" for name in _FIRST), *_SHAPE)
+_JOINT = (
+    "question", "few", "or_question", "or_prefer", "than_comparative", "two_asks", "relation_ask", "relation_place",
+    "two_relations", "agent_steps", "agent_sequence", "superlative_alone", "make_piece", "digits_ask",
+    "which_comparative", "command_only", "you_ask", "self_no_ask", "no_ask", "independent", "one_look_up",
+    "all_numbers", "nothing_asked", "several_orders", "several_asks", "two_sides",
+)  # fmt: skip
+NAMES = (*_COUNTED, *_JOINT)
 """What each column counts."""
+TOLD = (
+    "versus", "prefer", "than", "comparative", "or", "pair", "side", "undecided", "number", "number_words", "make",
+    "piece", "agent", "sequence", "carry", "relation", "numbers", "rivals", "slash_rivals", "over", "or_prefer",
+    "than_comparative", "two_sides",
+)  # fmt: skip
+"""What is counted of a whole story: what it names, not how long it is."""
+_FIRST_KINDS = tuple(_KINDS[name] for name in _FIRST)
+_TOLD_KINDS = tuple(_KINDS[name] for name in TOLD if name in _KINDS)
 
 
-def cues(text: str, prompt: str) -> list[float]:
-    """The counts of what a prompt asks, `text`, and of the whole, not yet damped, in the order of `NAMES`."""
+def told(text: str) -> list[float]:
+    """The counts of a story, in the order of `TOLD`."""
     lower = text.lower()
-    words = _WORD.findall(lower)
-    numbers = len(_NUMBER.findall(lower))
+    _, counts = _counted(text, lower)
+    own = [counts[kind] for kind in _TOLD_KINDS]
+    shape = (
+        len(NUMBER.findall(lower)),
+        RIVALS.count(text),
+        SLASHED.found(text),
+        OVER.found(text),
+        counts[_OR] > 0 and counts[_PREFER] + counts[_COMPARATIVE] > 0,
+        counts[_THAN] > 0 and counts[_COMPARATIVE] > 0,
+        counts[_SIDE] > 1,
+    )
+    return [*own, *shape]
+
+
+def _counted(text: str, lower: str) -> tuple[list[str], list[int]]:
+    """The words of a text, and how many of each kind it has."""
+    if lower.isascii():
+        plain = lower.encode().translate(_BLANKS).decode()
+        spelled = words = (plain.replace("' ", " ").replace(" '", " ") if "'" in plain else plain).split()
+    else:
+        words = WORD.findall(lower)
+        spelled = [word.replace("’", "'") for word in words] if "’" in lower else words
     counts = [0] * len(_KINDS)
-    spelled = [word.replace("’", "'") for word in words] if "’" in lower else words
     for kinds in filter(None, map(_BY_WORD.get, spelled)):
         for kind in kinds:
             counts[kind] += 1
     if not text.isascii() and not _PIECE_STARTS.isdisjoint(text):
         for kind, piece in _BY_PIECE:
             counts[kind] += piece in text
-    n = dict(zip(_KINDS, counts, strict=True))
-    if _ROMANCE_SUPERLATIVE.found(lower):
-        n["superlative"] += 1
-        n["comparative"] = max(0, n["comparative"] - 1)
-    first = next((_BY_WORD.get(word, ()) for word in words if word not in _OPENERS), ())
-    asks = text.count("?") + text.count("？") + text.count("؟")
-    alternatives = n["or"] + n["versus"] > 0
-    shape = (
-        asks > 0,
+    if counts[_OR] and (vague := len(VAGUE_OR.findall(lower))):
+        counts[_OR] = max(0, counts[_OR] - vague)
+    if ROMANCE_SUPERLATIVE.found(lower):
+        counts[_SUPERLATIVE] += 1
+        counts[_COMPARATIVE] = max(0, counts[_COMPARATIVE] - 1)
+    return words, counts
+
+
+def cues(texts: Sequence[str], prompts: Sequence[str]) -> np.ndarray:
+    """The counts of what prompts ask, `texts`, and of the whole, not yet damped: (n, len(NAMES)) float32."""
+    rows = [_cues(text, prompt) for text, prompt in zip(texts, prompts, strict=True)]
+    counted = np.array(rows, dtype=np.float32).reshape(len(texts), len(_COUNTED))
+    joint = _joint(dict(zip(_COUNTED, counted.T, strict=True)))
+    words = counted[:, _COUNTED.index("words")]
+    np.minimum(words / 4, LONG, out=words)
+    return np.column_stack([counted, *joint]).astype(np.float32)
+
+
+def _joint(n: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """What several counts say together, in the order of `_JOINT`; for all prompts at once."""
+    asks, few = n["questions"] > 0, n["words"] <= 8
+    asked = n["ask"] + n["yes_no"]
+    number = n["numbers"] + n["number_words"]
+    n["whole_numbers"][~(asks | (n["ask"] > 0))] = 0
+    return [
         asks,
-        "```" in text or "`" in text or "):" in text or "};" in text,
-        text.count('"') + text.count("“") + text.count("„") + text.count("«") >= 1,
+        n["words"] <= 3,
+        (n["or"] > 0) & (asks | (asked > 0)),
+        (n["or"] > 0) & (n["prefer"] + n["comparative"] > 0),
+        (n["than"] > 0) & (n["comparative"] > 0),
+        n["ask"] >= 2,
+        (n["relation"] > 0) & (n["ask"] > 0),
+        (n["relation"] > 0) & (n["place"] > 0),
+        n["relation"] >= 2,
+        n["agent"] >= 2,
+        (n["agent"] > 0) & (n["sequence"] > 0),
+        (n["superlative"] > 0) & (n["or"] + n["versus"] == 0),
+        (n["make"] > 0) & (n["piece"] > 0),
+        (n["ask"] > 0) & (n["numbers"] >= 2),
+        (n["comparative"] > 0) & (n["superlative"] == 0) & (asked > 0),
+        (n["command"] > 0) & (n["sequence"] == 0) & few,
+        (n["you"] > 0) & asks & few,
+        (n["self"] > 0) & (n["want"] + n["ask"] == 0) & ~asks,
+        (asked + n["want"] == 0) & ~asks,
+        (n["ask"] >= 2) & (n["carry"] == 0) & (n["sequence"] == 0),
+        (n["agent"] == 1) & (n["sequence"] + n["carry"] + n["and"] == 0),
+        number,
+        (n["whole_lines"] > 0) & ~asks & (asked + n["want"] + n["agent"] + n["make"] + n["command"] == 0),
+        n["orders"] > 1,
+        n["asking_clauses"] > 1,
+        n["side"] > 1,
+    ]
+
+
+def _cues(text: str, prompt: str) -> list[float]:
+    lower = text.lower()
+    words, counts = _counted(text, lower)
+    first = next((_BY_WORD.get(word, ()) for word in words if word not in _OPENERS), ())
+    clauses = [*words[:1], *CLAUSE.findall(lower), *(b for a, b in pairwise(words) if a in _JOINING)]
+    opening = [kinds for kinds in map(_BY_WORD.get, clauses) if kinds]
+    return [
+        *counts,
+        *[kind in first for kind in _FIRST_KINDS],
+        text.count("?") + (0 if text.isascii() else text.count("？") + text.count("؟")),
+        "`" in text or "):" in text or "};" in text,
+        '"' in text or "“" in text or "„" in text or "«" in text,
         text.count("\n"),
         ":" in text,
         sum(map(str.isdigit, words)),
         text.count("'s ") + text.count("’s "),
         sum(map(_OF.__contains__, words)),
-        len(text) / 20,
-        len(words) / 4,
-        len(words) <= 3,
-        _RIVALS.count(text),
-        n["or"] > 0 and (asks > 0 or n["ask"] > 0 or n["yes_no"] > 0),
-        n["or"] > 0 and n["prefer"] + n["comparative"] > 0,
-        n["than"] > 0 and n["comparative"] > 0,
-        n["ask"] >= 2,
-        n["relation"] > 0 and n["ask"] > 0,
-        n["relation"] > 0 and n["place"] > 0,
-        n["relation"] >= 2,
-        n["agent"] >= 2,
-        n["agent"] > 0 and n["sequence"] > 0,
-        n["superlative"] > 0 and not alternatives,
-        n["make"] > 0 and n["piece"] > 0,
+        min(len(text) / 20, LONG),
+        len(words),
+        RIVALS.count(text),
         text.count(","),
-        _LABEL.search(lower) is not None and _LABELLED.search(lower) is not None,
-        n["ask"] > 0 and numbers >= 2,
-        n["comparative"] > 0 and n["superlative"] == 0 and n["ask"] + n["yes_no"] > 0,
-        n["command"] > 0 and n["sequence"] == 0 and len(words) <= 8,
-        n["you"] > 0 and asks > 0 and len(words) <= 8,
-        n["self"] > 0 and n["want"] + n["ask"] == 0 and asks == 0,
-        n["ask"] + n["yes_no"] + n["want"] == 0 and asks == 0,
-        _SMALLTALK.search(lower, 0, 80) is not None,
-        _NESTED[_NESTED[1].may_match(lower)].count(lower),
-        _AT_A_TIME.found(lower),
-        n["ask"] >= 2 and n["carry"] == 0 and n["sequence"] == 0,
-        n["agent"] == 1 and n["sequence"] + n["carry"] + n["and"] == 0,
-        numbers + n["number_words"],
-        text.count("的") + text.count("の"),
-        _SLASHED.found(text),
-        _OVER.found(text),
-        len(_NUMBER.findall(prompt[:_WHOLE])) if asks or n["ask"] else 0,
+        LABEL.search(lower) is not None and LABELLED.search(lower) is not None,
+        not _SMALL.isdisjoint(words) and SMALLTALK.search(lower, 0, 80) is not None,
+        NESTED[NESTED[1].may_match(lower)].count(f" {lower}"),
+        AT_A_TIME.found(lower),
+        len(NUMBER.findall(lower)),
+        0 if text.isascii() else text.count("的") + text.count("の"),
+        SLASHED.found(text),
+        OVER.found(text),
+        len(NUMBER.findall(prompt[:_WHOLE])),
         prompt.count("\n", 0, _WHOLE),
-        "\n" in prompt and not asks + n["ask"] + n["want"] + n["agent"] + n["make"] + n["command"] + n["yes_no"],
-        "```" in prompt and _RESULT.search(lower) is not None,
-    )
-    starts = [_KINDS[name] in first for name in _FIRST]
-    return [*n.values(), *starts, *shape]
+        "```" in prompt and RESULT.search(lower) is not None,
+        sum(not _ORDERS.isdisjoint(kinds) for kinds in opening),
+        sum(_ASKS in kinds for kinds in opening),
+    ]

@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trace_flywheel.curation.depth_asked import asked_in, plain, story
-from trace_flywheel.curation.depth_cues import NAMES, cues
+from trace_flywheel.curation.depth_cues import NAMES, TOLD, cues, told
 from trace_flywheel.curation.depth_kernel import CHAR_BITS, WORD_BITS, blocks
 from trace_flywheel.curation.token_kernel import utf8
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-FEATURES_VERSION = 4
+FEATURES_VERSION = 5
 """Goes up when a prompt gets other columns or values: weights of another version mean nothing then."""
-COLUMNS = 2 * len(NAMES) + (1 << WORD_BITS) + (1 << CHAR_BITS)
-_SHORT = [0.0] * len(NAMES)
+COLUMNS = len(NAMES) + len(TOLD) + (1 << WORD_BITS) + (1 << CHAR_BITS)
+GRAMS = range(len(NAMES) + len(TOLD), COLUMNS)
+"""Columns of n-grams; before them stand the cues."""
+_SHORT = [0.0] * len(TOLD)
 _PUNCTUATION = re.compile(r"[^\w\x00-\x7f]+")
 
 
@@ -47,11 +49,11 @@ def features(prompts: Sequence[str]) -> "csr_matrix":
 
     whole = [plain(prompt) for prompt in prompts]
     texts = [asked_in(text) for text in whole]
-    counts = [cues(text, prompt) for text, prompt in zip(texts, prompts, strict=True)]
+    counts = cues(texts, prompts)
     stories = [story(text, part) for text, part in zip(whole, texts, strict=True)]
-    told = [cues(text, prompt) if text else _SHORT for text, prompt in zip(stories, prompts, strict=True)]
-    shape = np.log1p(np.array([counts, told], dtype=np.float32).reshape(2, len(texts), len(NAMES)))
+    of_story = np.array([told(text) if text else _SHORT for text in stories], dtype=np.float32)
+    shape = np.log1p(np.hstack([counts, of_story.reshape(len(texts), len(TOLD))]))
     spaced = [f" {' '.join(text.lower().split())} " for text in texts]
     ends, columns, values = blocks([utf8(text, _PUNCTUATION) for text in texts], spaced, _WORDS)
-    grams = csr_matrix((values, columns, ends), shape=(len(texts), COLUMNS - 2 * len(NAMES)))
-    return hstack([csr_matrix(shape[0]), csr_matrix(shape[1]), grams], format="csr")
+    grams = csr_matrix((values, columns, ends), shape=(len(texts), COLUMNS - shape.shape[1]))
+    return hstack([csr_matrix(shape), grams], format="csr")
