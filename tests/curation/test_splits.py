@@ -23,6 +23,19 @@ def test_shares_are_met_and_a_seed_is_another_draw():
     assert {split_of(t, Splits(), 42) for t in TASKS} == {"train"}
 
 
+@pytest.mark.parametrize(("tasks", "least", "most"), [(50, 0.0, 0.18), (300, 0.06, 0.137), (1_000, 0.09, 0.11)])
+def test_sources_differ_by_chance_and_by_no_more(tasks, least, most):
+    """Twenty sources at a share of 0.1: not exact strata, and no source that the hash likes or dislikes."""
+    shares = []
+    for source in range(20):
+        split = [split_of(f"source-{source}/task-{i}", Splits(eval=0.1), 42) for i in range(tasks)]
+        shares.append(split.count("eval") / tasks)
+    assert (min(shares), max(shares)) == (pytest.approx(least), pytest.approx(most, abs=1e-3))
+    sigma = (0.1 * 0.9 / tasks) ** 0.5
+    assert max(abs(share - 0.1) for share in shares) < 3 * sigma
+    assert np.mean(shares) == pytest.approx(0.1, abs=3 * sigma / 20**0.5)
+
+
 @given(st.text(min_size=1), st.floats(0, 0.4), st.floats(0, 0.4))
 def test_a_growing_eval_share_only_takes_tasks_in(task, share, more):
     before, after = split_of(task, Splits(eval=share), 7), split_of(task, Splits(eval=min(0.9, share + more)), 7)

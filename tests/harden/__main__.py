@@ -52,7 +52,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="where the drawing begins")
     parser.add_argument("--fuzz", type=int, default=1500, help="damaged copies of the sample")
     parser.add_argument("--kills", type=int, default=25, help="refreshes killed at random moments")
-    parser.add_argument("--erasures", type=int, default=25, help="erasures killed at random changes of the disk")
+    parser.add_argument(
+        "--erasures", type=int, default=25, help="erasures killed at random changes of the disk, or on a full one"
+    )
     parser.add_argument("--full", type=int, default=15, help="refreshes on a full disk")
     parser.add_argument("--copies", type=int, default=4, help="homes that must hold the same bytes")
     parser.add_argument("--examples", type=int, default=1000, help="examples of each property test")
@@ -62,6 +64,7 @@ def main() -> int:
         ("damaged folders through every reader and layout", asked.fuzz, fuzzed),
         ("refreshes killed", asked.kills, crashes.killed),
         ("erasures killed", asked.erasures, erasures.killed),
+        ("erasures on a full disk", asked.erasures, erasures.disk_full),
         ("refreshes on a full disk", asked.full, crashes.disk_full),
         ("homes from shuffled copies", asked.copies, crashes.same_bytes),
         ("values of each kind of secret in each syntax", asked.values, secrets.round_of),

@@ -1,4 +1,4 @@
-"""An erasure that is killed between two changes of the file system, wherever that is.
+"""An erasure that is killed between two changes of the file system, or finds the disk full, wherever that is.
 
 Whatever was done until then: readers find whole versions, a refresh publishes nothing of what is to go, and the erasure
 asked for again ends with the same files as one that nobody disturbed.
@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import sys
@@ -28,11 +29,37 @@ from trace_flywheel.lake.fingerprints import key_of
 CHANGES = frozenset({"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"})
 CANARY = sentence(2)
 REASON = ("--reason", "request 17")
+Disturbed = Callable[[int, Path, Path, tuple[str, ...]], tuple[str, list[str]]]
+"""Of the number of changes that an erasure makes, home, root and how it is asked for: what was done, and its faults."""
 
 
 def killed(seed: int, rounds: int, work: Path) -> Iterator[str]:
     """Faults of `rounds` erasures, each killed once or twice."""
     rng = random.Random(seed)
+
+    def disturbed(total: int, home: Path, root: Path, way: tuple[str, ...]) -> tuple[str, list[str]]:
+        kills = [rng.randint(1, total) for _ in range(rng.choice((1, 1, 1, 2)))]
+        for at in kills:
+            _in_a_process(partial(_until, at, home, root, way))
+        return f"killed at {kills}", []
+
+    yield from _rounds(rng, rounds, work, disturbed)
+
+
+def disk_full(seed: int, rounds: int, work: Path) -> Iterator[str]:
+    """Faults of `rounds` erasures that could not write a file above some size."""
+    rng = random.Random(seed)
+
+    def disturbed(total: int, home: Path, root: Path, way: tuple[str, ...]) -> tuple[str, list[str]]:
+        limit = int(10 ** rng.uniform(1.5, 4.5))
+        return f"files of {limit} bytes", _in_a_process(partial(_limited, limit, home, root, way))
+
+    yield from _rounds(rng, rounds, work, disturbed)
+
+
+def _rounds(rng: random.Random, rounds: int, work: Path, disturbed: Disturbed) -> Iterator[str]:
+    """Faults of erasures that are disturbed, each in a copy of one home."""
+    work.mkdir(exist_ok=True)
     root, before = _home(work)
     value = work / "value.txt"
     value.write_text(CANARY + "\n")
@@ -48,12 +75,11 @@ def killed(seed: int, rounds: int, work: Path) -> Iterator[str]:
         way = ways[number % len(ways)]
         total, expected = undisturbed[way]
         shutil.copytree(before, home := work / "home")
-        kills = [rng.randint(1, total) for _ in range(rng.choice((1, 1, 1, 2)))]
+        how, faults = disturbed(total, home, root, way)
         refreshed = rng.random() < 0.4
-        for at in kills:
-            _in_a_process(partial(_until, at, home, root, way))
-        told = f"seed {seed}, {way[0]} killed at {kills}{', refreshed' * refreshed}"
-        yield from (f"{told}: {fault}" for fault in _in_a_process(partial(_ended, home, root, way, refreshed)))
+        told = f"{way[0]}, {how}" + ", refreshed" * refreshed
+        faults += _in_a_process(partial(_ended, home, root, way, refreshed))
+        yield from (f"{told}: {fault}" for fault in faults)
         if not refreshed:
             yield from (f"{told}: {name} is another file" for name in _other(expected, files(home)))
         shutil.rmtree(home)
@@ -87,6 +113,8 @@ def _home(work: Path) -> tuple[Path, Path]:
     write_runs(root, rows)
     key_of(Flow(root, home).lake.root)  # so that fingerprints are the same in all copies
     Flow(root, home).run()
+    with redirect_stdout(StringIO()):
+        main(["export", "kto_dataset", "--format", "kto", "--out", str(home / "mine"), "--home", str(home)])
     return root, home
 
 
@@ -101,6 +129,17 @@ def _until(at: int, home: Path, root: Path, way: tuple[str, ...]) -> list[str]:
     _counting(lambda number: os.kill(os.getpid(), signal.SIGKILL) if number == at else None)
     _erase(home, root, way)
     return []
+
+
+def _limited(limit: int, home: Path, root: Path, way: tuple[str, ...]) -> list[str]:
+    """Erase while no file may grow above a size; what is wrong with how it ends."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    os.environ["FLYWHEEL_ROOTS"] = json.dumps([str(root)])
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()) as said:
+        code = main(["purge", *way, *REASON, "--home", str(home)])
+    if code == 0 or (code == 1 and "found no room" in said.getvalue().splitlines()[-1]):
+        return []
+    return [f"ended with {code}: {said.getvalue()[-200:]}"]
 
 
 def _changes(home: Path, root: Path, way: tuple[str, ...]) -> int:

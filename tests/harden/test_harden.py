@@ -56,7 +56,8 @@ def test_a_secret_that_stays_and_a_near_miss_that_goes_are_found(
 
 @pytest.mark.slow
 def test_a_killed_erasure_ends_as_if_nobody_had_disturbed_it(tmp_path: Path) -> None:
-    assert list(erasures.killed(5, 6, tmp_path)) == []
+    assert list(erasures.killed(5, 6, tmp_path / "killed")) == []
+    assert list(erasures.disk_full(5, 4, tmp_path / "full")) == []
 
 
 def test_an_erasure_that_leaves_something_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

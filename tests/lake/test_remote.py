@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import missing
+from tests.harden.erasures import holding
+from trace_flywheel.cli.main import main
 from trace_flywheel.cli.refresh import refreshed
 from trace_flywheel.flow import tables
 from trace_flywheel.flow.curation import Curation
@@ -105,7 +107,7 @@ def write_run(folder: Path, name: str, rewards: tuple[float, ...] = (0.0, 0.0, 1
                 {"role": "user", "content": f"Mend part {name} of the table and tell ann@example.com."},
                 {
                     "role": "assistant",
-                    "content": f"Mended in {attempt} steps: {' '.join(map(str, range(attempt, 30)))}.",
+                    "content": f"Mended {name} in {attempt} steps: {' '.join(map(str, range(attempt, 30)))}.",
                 },
             ],
             "verdict": "pass" if reward else "fail",
@@ -254,6 +256,45 @@ def test_what_one_home_removes_goes_everywhere(url: str, home: Callable[..., Set
         assert quarantines(lake_of(second)) == ()
         assert lake_of(second).sidecars("rollout_index") == ()
     assert [name for name in stored(url, first) if "jobs" in name] == []
+
+
+def test_what_one_home_erases_no_other_home_keeps(
+    url: str, home: Callable[..., Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in older versions, exports or gathered rows either, and a second erasure there adds to the first."""
+    write_run(tmp_path, "a", (0.0, 0.25, 0.5, 1.0))
+    first, second = home("first", url), home("second", url)
+    assert run_flow(first) == 1
+    run_flow(second)
+    write_run(tmp_path, "b")
+    assert run_flow(second) == 1  # the versions before are older ones now, here and there
+    run_flow(first)
+    words = ["export", "rl_dataset", "--format", "rl-prompts", "--out", str(second.home / "mine"), "--home"]
+    assert main([*words, str(second.home)]) == 0
+    monkeypatch.setenv("FLYWHEEL_ROOTS", json.dumps([str(tmp_path / "jobs")]))
+    monkeypatch.setenv("FLYWHEEL_LAYOUTS", json.dumps(["messages"]))
+    monkeypatch.setenv("FLYWHEEL_LAKE__REMOTE", url)
+    assert holding(second.home, "Mended a in 3 steps")
+    assert main(["purge", "--trace", "a-a3", "--reason", "x", "--home", str(first.home)]) == 0
+    assert holding(first.home, "Mended a in 3 steps") == []
+    assert run_flow(second) == 0
+    assert holding(second.home, "Mended a in 3 steps") == []
+    assert holding(second.home, "a-a3") == []
+    assert not (second.home / "mine").exists()
+    assert newest(second) == newest(first)
+
+    value = tmp_path / "value"
+    value.write_text("Mended a in 2 steps")
+    assert main(["purge", "--value-from", str(value), "--reason", "x", "--home", str(second.home)]) == 0
+    run_flow(first)
+    for one in (first, second):
+        assert holding(one.home, "Mended a in 2 steps") == []
+        assert holding(one.home, "Mended a in 0 steps")
+    assert newest(second) == newest(first)
+    third = home("third", url)
+    run_flow(third)
+    assert [holding(third.home, f"Mended a in {n} steps") for n in (2, 3)] == [[], []]
+    assert newest(third) == newest(first)
 
 
 def test_a_home_that_lost_its_lake_gets_it_back_and_takes_nothing_from_the_store(

@@ -45,7 +45,7 @@ def find_trace(lake: Lake, trace_id: str, run_id: str | None = None) -> tuple[Ad
         if at[1] == trace_id and _is_run(at[0], run_id)
     }
     for version in published(lake):
-        found |= {at for at in _named(version) if at[1] == trace_id and _is_run(at[0], run_id)}
+        found |= {at for at in named_in(version) if at[1] == trace_id and _is_run(at[0], run_id)}
     return _with_copies(lake, found | _unfinished(lake))
 
 
@@ -129,7 +129,7 @@ def _with_copies(lake: Lake, found: set[Address]) -> tuple[Address, ...]:
 def _unfinished(lake: Lake) -> set[Address]:
     """Addresses with a tombstone that stand somewhere all the same: an erasure was killed."""
     buried = purged_by_run(lake.root)
-    found = {at for version in published(lake) for at in _named(version)} if buried else set()
+    found = {at for version in published(lake) for at in named_in(version)} if buried else set()
     for run_id in buried:
         for step in STEPS:
             if (sidecar := lake.sidecar(step, run_id)) is not None:
@@ -155,7 +155,7 @@ def quoted(value: str) -> tuple[bytes, ...]:
     return tuple(sorted({text.encode() for text in spelt} | quoted))
 
 
-def _named(version: dataset.Version) -> Iterator[Address]:
+def named_in(version: dataset.Version) -> Iterator[Address]:
     """Addresses that a version knows: of its rows and of what it dropped."""
     for row in dataset.provenance(version):
         yield from zip(runs_of(row), row.trace_ids, strict=False)

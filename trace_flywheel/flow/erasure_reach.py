@@ -156,19 +156,18 @@ def forget_withdrawals(lake: Lake, spelt: Sequence[str]) -> None:
     forget(lake, erased, lambda reason: WITHHELD if quotes(reason) else reason)
 
 
-def remove_exports(lake: Lake, addresses: Set[Address], value: str | None) -> tuple[Path, ...]:
-    """Remove what `flywheel export` wrote below the home and what held one of the rows, or the value."""
+def remove_exports(lake: Lake, value: str | None = None) -> tuple[Path, ...]:
+    """Remove what `flywheel export` wrote below the home and what holds a row of anything erased, or the value."""
     spelt = quoted(value) if value is not None else ()
+    buried = {stone.address for stone in tombstones(lake.root) if stone.address}
     removed = []
-    for file in sorted(lake.home.rglob("provenance.parquet")):
-        folder = file.parent
-        if {"lake", "datasets"} & set(folder.relative_to(lake.home).parts[:1]) or is_temporary(folder):
+    for folder in sorted(file.parent for file in lake.home.rglob("provenance.parquet")):
+        if folder.relative_to(lake.home).parts[0] in {"lake", "datasets"} or is_temporary(folder):
             continue
-        rows = list(dataset.provenance_in(folder))
-        if any(addresses & set(zip(runs_of(row), row.trace_ids, strict=False)) for row in rows) or any(
-            holds(one, spelt) for one in folder.rglob("*.*")
-        ):
-            shutil.rmtree(folder)
+        rows = dataset.provenance_in(folder)
+        named = {at for row in rows for at in zip(runs_of(row), row.trace_ids, strict=False)}
+        if any(address_of(*at) in buried for at in named) or any(holds(one, spelt) for one in folder.rglob("*.*")):
+            dataset.discard(folder)
             removed.append(folder)
     return tuple(removed)
 

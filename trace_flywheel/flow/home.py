@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from trace_flywheel.lake.purged import FILE as TOMBSTONES
 from trace_flywheel.lake.remote import Remote
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.settings import Settings
@@ -19,9 +20,14 @@ def lake_of(settings: Settings) -> Lake:
 
 
 def bring_up_to_date(settings: Settings) -> None:
-    """Take over what other machines put into the object store."""
+    """Take over what other machines put into the object store, and took out of it."""
     if (remote := remote_of(settings)) is not None:
         remote.pull()
+        if (settings.home / "lake" / TOMBSTONES).is_file():
+            # tables are imported where something was ever erased
+            from trace_flywheel.flow.erased_elsewhere import obey
+
+            obey(lake_of(settings), remote)
 
 
 @contextmanager

@@ -111,7 +111,7 @@ def purge(
     made = [tables.grouped_advantages(curation)] + [
         datasets.make(curation, kind, recipe) for kind, recipe in every(settings) if name_of(kind, recipe) in there
     ]
-    exports = reach.remove_exports(lake, of_addresses, value)
+    exports = reach.remove_exports(lake, value)
     (lake.root / UNFINISHED).unlink()
     left = reach.still_holding(lake, settings, value) if value is not None else ()
     return Purged(len(addresses), removed, tuple(made), indexed, exports, left)

@@ -13,7 +13,9 @@ from trace_flywheel.lake.index import GATHERED
 
 RAW, TEXTS = "graded_traces", frozenset({"graded_traces", "redacted_rollouts"})
 """Assets whose partitions are fetched when they are read."""
-GOLDENS, PURGED_KEY = "lake/goldens.json", "lake/purged_key.json"
+GOLDENS, PURGED, PURGED_KEY = "lake/goldens.json", "lake/purged.jsonl", "lake/purged_key.json"
+LOGS = frozenset({"lake/withdrawn.jsonl", PURGED, GOLDENS, PURGED_KEY})
+"""What grows by what people do: two homes that both changed one are never merged in silence."""
 
 
 class _Place(msgspec.Struct, frozen=True):

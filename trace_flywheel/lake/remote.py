@@ -3,14 +3,14 @@
     <prefix>/lake/<asset>/<run>/<generation>/…   lake/<asset>/<digest>/…   datasets/<name>/<version>/…   written once
     <prefix>/pointers/lake/<asset>/<run>/sidecar.json   …/<asset>/current   pointers/datasets/<name>/latest   and so on
 
-The folders of a home are named by their content, so their objects are only ever created (`If-None-Match: *`). A pointer
+The folders of a home are named by their content, so their objects are only created (`If-None-Match: *`), but for the
+fates of versions that an erasure takes names out of. A pointer
 is put last and only over the one that this home saw last (`If-Match`): a reader sees the old state or the new one, a
 killed writer leaves the old one, and of two writers one is told to look again. `<home>/remote.json` remembers the
 pointers as they were seen. Text of run partitions is fetched when it is read, everything else by `pull`.
 """
 
 import fcntl
-import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,14 +34,13 @@ from trace_flywheel.lake.files import (
     workplace,
 )
 from trace_flywheel.lake.objects import Objects, RemoteError
-from trace_flywheel.lake.pointers import GOLDENS, PURGED_KEY, RAW, folder_of, is_text, mode_of, ordered, pointers
+from trace_flywheel.lake.pointers import GOLDENS, LOGS, PURGED, RAW, folder_of, is_text, mode_of, ordered, pointers
+from trace_flywheel.records.canonical import sha256_hex
 
 Value = TypeVar("Value")
 
 STATE = "remote.json"
 POINTERS = "pointers/"
-LOGS = frozenset({"lake/withdrawn.jsonl", "lake/purged.jsonl", GOLDENS, PURGED_KEY})
-"""What grows by what people do: two homes that both changed one are never merged in silence."""
 TRANSFERS = 16
 """Requests under way at once: a small object takes a round trip, not bandwidth."""
 TRIES = 3
@@ -98,8 +97,11 @@ class Remote:
 
     def fetch_versions(self) -> None:
         """Bring every dataset version here, not the newest ones alone."""
-        named = {"/".join(["datasets", *name.split("/")[:2]]) for name in self._objects.listed("datasets/")}
-        self._parallel(self.fetch, sorted(named))
+        self._parallel(self.fetch, sorted(self.versions()))
+
+    def versions(self) -> set[str]:
+        """Folders of all versions in the store, below the home."""
+        return {"/".join(["datasets", *name.split("/")[:2]]) for name in self._objects.listed("datasets/")}
 
     def fetch(self, folder: str) -> bool:
         """Bring one folder here, whole; False where the store has none of this name."""
@@ -130,7 +132,7 @@ class Remote:
                 replace_text(self._home / path, text.decode(), mode_of(path))
                 if folder is not None and folder.startswith("lake/"):
                     keep_only((self._home / folder).parent, PurePosixPath(folder).name)
-                return Seen(tag, _sha256(text), folder)
+                return Seen(tag, sha256_hex(text), folder)
         raise RemoteError(f"{self.url}/{path}: names a folder that is not there; refresh again")
 
     def _join(self, path: str) -> Seen:
@@ -142,7 +144,7 @@ class Remote:
             replace_text(self._home / path, msgspec.json.encode(both, order="sorted").decode() + "\n", mode_of(path))
         elif theirs != mine:
             raise RemoteError(f"{path}: changed here and in {self.url}; move the one of this home away and refresh")
-        return Seen(tag, _sha256(theirs))
+        return Seen(tag, sha256_hex(theirs))
 
     def _forget(self, path: str, seen: Seen) -> None:
         (self._home / path).unlink(missing_ok=True)
@@ -161,6 +163,8 @@ class Remote:
         for folder in sorted(set(self._versions_here()) - set(state.versions)):
             self._create(folder)
         changed = [path for path, text in here.items() if self._differs(path, text, state)]
+        for folder in state.versions if PURGED in changed else ():  # an erasure takes names out of versions that stay
+            self._put_again(f"{folder}/", "fates.parquet")
         # What says that something must go comes first, what people read comes last.
         for group in ordered(changed):
             done = self._parallel(lambda path: self._replace(path, here[path], state.pointers.get(path)), group)
@@ -190,7 +194,13 @@ class Remote:
             now, tag = self._objects.read(POINTERS + path)
             if now != text:
                 raise RemoteError(f"{path}: another writer changed it in {self.url}; refresh again")
-        return Seen(tag, _sha256(text), folder)
+        return Seen(tag, sha256_hex(text), folder)
+
+    def _put_again(self, folder: str, name: str) -> None:
+        """Replace one object of a folder by the file that stands here now; a reader sees the one or the other."""
+        path, tag = self._home / folder / name, self._objects.listed(folder).get(name)
+        if tag and path.is_file() and self._objects.replace(folder + name, path.read_bytes(), tag) is None:
+            raise RemoteError(f"{folder}{name}: another writer changed it in {self.url}; refresh again")
 
     def _create(self, folder: str) -> None:
         """Put the objects of a folder that do not stand there yet. Their names are their content."""
@@ -213,7 +223,7 @@ class Remote:
             return list(pool.map(work, paths))
 
     def _differs(self, path: str, text: bytes, state: _State) -> bool:
-        return path not in state.pointers or state.pointers[path].sha256 != _sha256(text)
+        return path not in state.pointers or state.pointers[path].sha256 != sha256_hex(text)
 
     def _local_change(self, path: str, state: _State) -> bool:
         local = self._home / path
@@ -238,7 +248,3 @@ class Remote:
 
     def _remember(self, state: _State) -> None:
         replace_text(self._home / STATE, msgspec.json.encode(state, order="sorted").decode() + "\n")
-
-
-def _sha256(text: bytes) -> str:
-    return hashlib.sha256(text).hexdigest()
