@@ -72,6 +72,20 @@ def test_files_that_killed_writers_left_go_too(one: Flow) -> None:
     assert left(one, sentence(2)) == []
 
 
+def test_a_table_that_its_writer_could_not_end_stops_no_erasure(one: Flow) -> None:
+    """A full disk or a kill in the middle of a table leaves one that cannot be read, in a version or in an export."""
+    out = one.settings.home / "mine"
+    words = ["export", "kto_dataset", "--format", "kto", "--out", str(out), "--home", str(one.settings.home)]
+    assert main(words) == 0
+    for place in (find_version(one.settings.home, "rl_dataset").path, out):
+        (place / ".tmp-fates.parquet").write_bytes(b"PAR1" + sentence(2).encode())
+    (out / "broken.parquet").write_bytes(b"PAR1" + sentence(2).encode())
+    assert purge(one, *value(one, sentence(2))) == 0
+    assert [
+        str(p) for p in one.settings.home.rglob("*.parquet") if b"PAR1" + sentence(2).encode() in p.read_bytes()
+    ] == []
+
+
 def test_folders_of_killed_writers_go_whatever_the_clock_says(one: Flow) -> None:
     place = one.settings.home / "datasets" / "sft_dataset" / ".tmp-killed"
     place.mkdir()

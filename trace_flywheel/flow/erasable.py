@@ -10,9 +10,11 @@ import json
 import mmap
 import unicodedata
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trace_flywheel.flow.contents import contents_of
@@ -165,11 +167,13 @@ def named_in(version: dataset.Version) -> Iterator[Address]:
 
 
 def holds(file: Path, spelt: Sequence[bytes]) -> bool:
-    """Whether a file holds one of these texts, in its bytes or in the columns of its table."""
+    """Whether a file holds one of these texts, in its bytes or in the columns of its table. A table whose writer was
+    killed is looked at as bytes, and swept by the erasure."""
     if not file.is_file() or not file.stat().st_size:
         return False
     if file.suffix == ".parquet":
-        rows = pq.read_table(file).to_pylist()
-        return _is_in(spelt, json.dumps(rows, ensure_ascii=False, default=repr).encode("utf-8", "surrogatepass"))
+        with suppress(pa.ArrowInvalid):
+            rows = pq.read_table(file).to_pylist()
+            return _is_in(spelt, json.dumps(rows, ensure_ascii=False, default=repr).encode("utf-8", "surrogatepass"))
     with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text:
         return any(text.find(spelling) >= 0 for spelling in spelt)
