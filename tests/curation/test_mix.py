@@ -255,3 +255,55 @@ def test_shortage_as_it_is_written(text: str, read: tuple[str, int]) -> None:
 def test_a_shortage_that_is_none(text: str) -> None:
     with pytest.raises(ValueError, match=r"none of fail, shrink, renormalize, upsample\(N\)"):
         shortage_of(text)
+
+
+@given(
+    st.lists(st.integers(0, 2), min_size=4, max_size=4),
+    st.dictionaries(st.sampled_from(CLASSES), st.sampled_from([0, 0.1, 0.25, 1, 3]), min_size=1).filter(
+        lambda t: sum(t.values()) > 0
+    ),
+    st.sampled_from(["shrink", "fail", "renormalize", "upsample(1)", "upsample(3)"]),
+    st.sampled_from(["drop", "weight"]),
+    st.none() | st.lists(st.integers(1, 9), min_size=8, max_size=8),
+)
+def test_no_row_of_a_tiny_set_is_unaccounted_for(
+    supply: list[int], target: dict[str, float], shortage: str, mode: Any, lengths: list[int] | None
+) -> None:
+    """Every unit, mode and shortage, with none, one or two rows of a class and shares that add up to anything."""
+    classes, ids = rows_of(*supply)
+    sizes = None if lengths is None else lengths[: len(ids)]
+    named, most = shortage_of(shortage)
+    try:
+        mix = target_mix(classes, ids, target, named, 5, upsample=most, sizes=sizes, mode=mode)
+    except MixShortageError:
+        assert shortage == "fail"
+        return
+    report = mix.report
+    times = np.bincount(mix.order, minlength=len(ids)) if ids else np.array([], dtype=int)
+    assert times.max(initial=0) <= (most if mode == "drop" else 1)
+    assert (times > 0).tolist() == mix.kept.tolist()
+    assert report.total == len(mix.order)
+    for name in report.supply:
+        rows = [i for i, own in enumerate(classes) if own == name]
+        assert report.supply[name] == len(rows)
+        assert report.kept[name] == sum(times[i] for i in rows)
+        assert report.discarded[name] == sum(times[i] == 0 for i in rows)
+        if target.get(name) == 0:
+            assert report.kept[name] == 0
+        if sizes is not None:
+            assert report.kept_size is not None
+            assert report.kept_size[name] == sum(int(times[i]) * sizes[i] for i in rows)
+        if mode == "weight":
+            assert report.weight is not None
+            assert 0 <= report.weight[name] <= most
+            assert (report.kept[name] > 0) == (bool(rows) and report.weight[name] > 0)
+    if shortage == "fail":
+        assert all(report.discarded[name] == 0 for name, share in target.items() if share)
+    assert sum(report.share.values()) == pytest.approx(1)
+    assert report.lost == (bool(ids) and not len(mix.order))
+
+
+@pytest.mark.parametrize("share", [float("nan"), float("inf"), -0.5])
+def test_a_share_that_is_none_is_refused(share: float) -> None:
+    with pytest.raises(ValueError, match=r"shares must be|Invalid literal"):
+        target_mix(["single"], ["a"], {"single": share, "multi": 1.0}, "shrink", 1)

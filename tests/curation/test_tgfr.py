@@ -106,3 +106,12 @@ def test_the_originals_training_run(shared_dir: Path) -> None:
     wanted = expected["heldout_predictions"]
     assert predicted == [short_label(one["predicted"]) for one in wanted]
     assert confidences == pytest.approx([max(one["probabilities"]) for one in wanted], abs=2e-4)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, number: float) -> None:
+    model = small()
+    model.weights[2, 7] = number
+    (tmp_path / "m.tgfr").write_bytes(model.encoded())
+    with pytest.raises(ValueError, match="no finite numbers"):
+        TgfrModel.load(tmp_path / "m.tgfr")

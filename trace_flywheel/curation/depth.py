@@ -20,6 +20,7 @@ from trace_flywheel.curation.depth_embedding import model_encoder, vectors
 from trace_flywheel.curation.depth_families import families
 from trace_flywheel.curation.depth_features import COLUMNS, FEATURES_VERSION, features
 from trace_flywheel.curation.depth_fit import fit
+from trace_flywheel.curation.depth_saved import arrays_of, info_of
 from trace_flywheel.curation.embedding import DIMENSIONS
 from trace_flywheel.records.canonical import content_id, folded, sha256_hex
 from trace_flywheel.records.message import Message, text_of
@@ -106,22 +107,17 @@ class DepthModel:
 
     @classmethod
     def load(cls, folder: Path) -> "DepthModel":
-        """A saved model; `ValueError` where it was made for other features than this version's or with another encoder,
-        `EmbeddingError` where it needs one that is not installed."""
-        info = msgspec.json.decode((folder / "depth.json").read_bytes())
-        if info["features"] != FEATURES_VERSION:
-            raise ValueError(
-                f"{folder}: the classifier was trained for features {info['features']}, this version has "
-                f"{FEATURES_VERSION}: train it again"
-            )
+        """A saved model; `ValueError` where it is none, or was made for other features than this version's or with
+        another encoder, `EmbeddingError` where it needs one that is not installed."""
+        info = info_of(folder / "depth.json", FEATURES_VERSION, LABELS)
         if (made_with := info.get("encoder")) is not None and made_with != model_encoder().fingerprint:
             raise ValueError(f"{folder}: made with the encoder {made_with}, here is {model_encoder().fingerprint}")
         return cls._of(folder / "depth.npz", info)
 
     @classmethod
     def _of(cls, weights: Path, info: dict[str, Any]) -> "DepthModel":
-        with np.load(weights, allow_pickle=False) as arrays:
-            return cls(arrays["columns"], arrays["weights"], arrays["bias"], info)
+        backend: Backend = "embedding" if "encoder" in info else "ngrams"
+        return cls(*arrays_of(weights, _width(backend), len(LABELS)), info)
 
     @classmethod
     def of_seed_set(cls) -> "DepthModel | None":

@@ -80,6 +80,8 @@ class TgfrModel:
         if len(data) != wanted:
             raise ValueError(f"{path}: {len(data)} bytes, a model of this header has {wanted}: the file is torn")
         table = np.frombuffer(data, dtype="<f4", offset=HEADER.size).reshape(classes, vocab + 1)
+        if not np.isfinite(table).all():
+            raise ValueError(f"{path}: weights that are no finite numbers")
         return cls(ngram, table[:, 1:].astype(np.float32), table[:, 0].astype(np.float32))
 
 

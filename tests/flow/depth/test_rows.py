@@ -1,6 +1,7 @@
 """What a row's prompt is, whose row it is, and files that are none."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,13 @@ def test_parts_that_are_no_objects_say_nothing() -> None:
     row = {"messages": [{"role": "user", "content": ["x", 1, {"type": "text", "text": "Who?"}]}, {"role": "assistant"}]}
     assert prompt_of(row, "messages", "last") == "Who?"
     assert [message.content for message in conversation_of(row)] == ["Who?", ""]
+
+
+def test_a_model_that_is_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    folder, single = tmp_path / "model", tmp_path / "m.tgfr"
+    folder.mkdir()
+    os.mkfifo(folder / "depth.json")
+    os.mkfifo(single)
+    for path in (folder, single):
+        with pytest.raises(FlywheelError, match="no regular file"):
+            model_of(path)

@@ -130,8 +130,12 @@ def model_of(path: Path | None) -> Classifier:
         from trace_flywheel.curation.depth import seed_set, train
 
         return DepthModel.of_seed_set() or train(seed_set())
+    single = path.suffix == ".tgfr"
+    for file in (path,) if single else (path / "depth.json", path / "depth.npz"):
+        if file.exists() and not file.is_file():  # a pipe would be waited for
+            raise FlywheelError(f"{file}: no regular file")
     try:
-        return TgfrModel.load(path) if path.suffix == ".tgfr" else DepthModel.load(path)
+        return TgfrModel.load(path) if single else DepthModel.load(path)
     except (ValueError, KeyError) as error:
         raise FlywheelError(f"{path}: cannot be used as a classifier: {error}") from None
 
