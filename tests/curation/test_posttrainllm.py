@@ -86,8 +86,9 @@ def test_a_long_recording_is_sketched_once_not_once_a_turn() -> None:
 
 def test_windows_are_hashed_alike_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["", "a", "ab é漢😀 and so on", "lone \ud800 surrogate"]
+    monkeypatch.setattr(posttrainllm, "pays", lambda kind, seconds: True)
     compiled = [window_hashes(text, k).tolist() for text in texts for k in (1, 5, 40)]
-    monkeypatch.setattr(posttrainllm, "COMPILED", False)
+    monkeypatch.setattr(posttrainllm, "pays", lambda kind, seconds: False)
     assert [window_hashes(text, k).tolist() for text in texts for k in (1, 5, 40)] == compiled
 
 

@@ -1,11 +1,13 @@
 """Charts: the numbers are in them, the bytes do not change, and text cannot break the markup."""
 
 import base64
+import json
 import re
 
 import pytest
 
 from trace_flywheel.flow.glance import Bins
+from trace_flywheel.orchestration.metadata import _of_classifier
 from trace_flywheel.orchestration.pictures import bars, funnel, histogram
 
 
@@ -44,3 +46,27 @@ def test_labels_are_escaped() -> None:
 
 def test_the_same_numbers_give_the_same_picture() -> None:
     assert funnel([("in", 9), ("kept", 2)], "Funnel") == funnel([("in", 9), ("kept", 2)], "Funnel")
+
+
+def test_a_classifiers_page_names_its_classes_in_one_order_however_its_report_was_kept() -> None:
+    """Read back from a lake, the report's keys are sorted."""
+    f1 = {"single": 0.9, "multi": 0.8, "comparison": 0.7, "other": 0.6}
+    counts = {true: {guess: 10 * i + j for j, guess in enumerate(f1)} for i, true in enumerate(f1)}
+    report = {"classes": {name: {"f1": value} for name, value in f1.items()}, "confusion": counts}
+    report |= {"macro_f1": 0.75, "by": "five folds"}
+    kept = json.loads(json.dumps(report, sort_keys=True))
+    shown, again = (_of_classifier({"held_out": one, "before": None}) for one in (report, kept))
+    assert shown == again
+    text = str(shown["confusion"].value)
+    assert "| labelled | single | multi | comparison | other |" in text
+    assert "| multi | 10 | 11 | 12 | 13 |" in text
+
+
+def test_a_classifiers_picture_marks_the_one_before() -> None:
+    classes = {name: {"f1": 0.5} for name in ("single", "multi", "comparison", "other")}
+    counts = {true: dict.fromkeys(classes, 1) for true in classes}
+    report = {"classes": classes, "confusion": counts, "macro_f1": 0.5, "by": "five folds"}
+    alone, beside = (str(_of_classifier({"held_out": report, "before": b})["f1"].value) for b in (None, report))
+    assert "where the classifier before stood" in beside
+    assert "where the classifier before stood" not in alone
+    assert alone.partition("base64,")[2] != beside.partition("base64,")[2]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from trace_flywheel.curation.compiled import COMPILED, compiled
+from trace_flywheel.curation.compiled import compiled, pays
 
 OFFSET = np.uint64(0xCBF29CE484222325)
 PRIME = np.uint64(0x100000001B3)
@@ -126,7 +126,7 @@ def window_hashes(text: str, shingle: int) -> np.ndarray:
     data = np.frombuffer(text.encode("utf-8", "replace"), dtype=np.uint8)
     starts = np.append(np.flatnonzero((data & 0xC0) != 0x80), len(data))
     size = min(shingle, len(starts) - 1)
-    if COMPILED:
+    if pays("posttrainllm", len(data) * shingle * 2e-7):
         return _windows(data, starts, size, OFFSET, PRIME)
     hashes = np.full(len(starts) - size, OFFSET, dtype=np.uint64)
     for offset in range(size):

@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+from trace_flywheel.curation.depth import LABELS
 from trace_flywheel.flow.glance import Glance
 from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER
 from trace_flywheel.flow.standing import Made
@@ -102,14 +103,14 @@ def of_made(made: Made, seen: Glance, rows_before: int | None) -> Metadata:
 def _of_classifier(facts: Mapping[str, Any]) -> Metadata:
     """F1 by class, a mark where the classifier before stood, and how many prompts of a class got which label."""
     judged, before = facts["held_out"], facts.get("before")
-    f1 = {name: scores["f1"] for name, scores in judged["classes"].items()} | {"all (macro)": judged["macro_f1"]}
+    f1 = {name: judged["classes"][name]["f1"] for name in LABELS} | {"all (macro)": judged["macro_f1"]}
     mark = {name: scores["f1"] for name, scores in before["classes"].items()} if before else {}
     mark |= {"all (macro)": before["macro_f1"]} if before else {}
     title = "F1 by class" + (", with a mark where the classifier before stood" if before else "")
-    rows = [(name, *counts.values()) for name, counts in judged["confusion"].items()]
+    rows = [(name, *(judged["confusion"][name][guess] for guess in LABELS)) for name in LABELS]
     return {
         "f1": dg.MetadataValue.md(pictures.bars(f1, title, mark)),
-        "confusion": table(("labelled", *judged["confusion"]), rows),
+        "confusion": table(("labelled", *LABELS), rows),
         "macro_f1": judged["macro_f1"],
         "judged_by": judged["by"],
     }
