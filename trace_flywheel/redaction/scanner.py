@@ -39,22 +39,14 @@ class Look:
     """What the detectors saw in some leaves. `findings` confirms one leaf; others cost nothing."""
 
     def __init__(
-        self,
-        scanner: "Scanner",
-        data: bytes,
-        leaves: Sequence[bytes] | Sequence[str],
-        joints: bool = True,
+        self, scanner: "Scanner", data: bytes, leaves: Sequence[bytes] | Sequence[str], joints: bool = True
     ) -> None:
         """`data` is the leaves with separators around them; where each begins is asked only when there is a hit."""
         self._scanner, self.data = scanner, data
-        hits, mark = scanner.engine.hits(data), scanner.mark
-        self.marked = False
+        seen = scanner.engine.hits(data)
+        hits = [hit for hit in seen if hit[0] != scanner.mark]
+        self.marked = len(hits) < len(seen)
         """Whether a placeholder stands anywhere."""
-        for expression, _ in hits:
-            if expression == mark:
-                self.marked = True
-                hits = [hit for hit in hits if hit[0] != mark]
-                break
         self.calm = not hits
         """No detector matches anywhere: there is no finding."""
         if self.calm:
