@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.redaction.texts import EXAMPLES, NEAR, texts
-from trace_flywheel.redaction.rules import expand, parse, rules_of
+from trace_flywheel.redaction.rules import Rule, expand, parse, rules_of
 from trace_flywheel.redaction.scanner import HyperscanEngine, Re2Engine, Scanner, ScannerError
 
 FAST = Scanner(rules_of("all"), HyperscanEngine)
@@ -80,6 +80,12 @@ def test_a_placeholder_is_seen_and_is_no_finding(scanner: Scanner) -> None:
     assert (plain.marked, plain.calm) == (False, True)
     both = scanner.look_at_texts(["[REDACTED:email:4]", GITHUB])
     assert (both.marked, both.calm, both.findings(0), len(both.findings(1))) == (True, False, [], 1)
+
+
+@pytest.mark.parametrize("rule", [r for r in rules_of("none") if r.body and not r.confirm], ids=lambda r: r.name)
+def test_a_token_is_seen_behind_an_underscore(rule: Rule) -> None:
+    token = expand(rule.examples[0], rule.name)
+    assert [name for *_, name in spans(FAST, f"backup_{token}").get(0, [])] == [rule.name], token
 
 
 def test_threads_share_a_scanner() -> None:

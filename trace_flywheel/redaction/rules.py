@@ -26,8 +26,9 @@ PROFILES: dict[str, tuple[Profile, ...]] = {
     "standard": ("secret", "standard"),
     "all": ("secret", "standard", "all"),
 }
-LEAD = r"(?:\b|\\[nrtfbv]|\\u[0-9a-fA-F]{4}|%[0-9a-fA-F]{2}|\[[0-9;]*[mK])"
-"""Where a token may start: at a word boundary, or after an escape (JSON, URL, terminal) whose last letter hides it."""
+LEAD = r"(?:\b|_|\\[nrtfbv]|\\u[0-9a-fA-F]{4}|%[0-9a-fA-F]{2}|\[[0-9;]*[mK])"
+"""Where a token may start: at a word boundary, after an underscore, or after an escape (JSON, URL, terminal) whose last
+letter hides it."""
 DETECTED_BODY = 12
 """Characters of a body that a detector looks at; the confirm pattern looks at all."""
 
