@@ -5,7 +5,7 @@ Code that merely names a secret is no finding: a lookup, a call, a variable, a t
 
 import re
 
-from trace_flywheel.redaction.validators import entropy, mixed, random, real
+from trace_flywheel.redaction.validators import entropy, mixed, not_uuid, random, real
 from trace_flywheel.redaction.words import improbable
 
 _STRONG = re.compile(
@@ -171,6 +171,8 @@ def _names_something(value: str, gap: str, after: str, loose: bool) -> bool:
 
 def _is_worded(value: str) -> bool:
     """Made of words and names, as the arguments of a call are."""
+    if not not_uuid(value):
+        return False
     return bool(re.fullmatch(r"[\w.:/ \[\]&*;-]+", value)) and not any(map(_by_chance, re.findall(r"\w+", value)))
 
 
