@@ -1,6 +1,9 @@
 """Training data that exists already keeps its duplicates out, and what cannot be read of it is never silent."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -207,3 +210,10 @@ def test_a_task_that_duplicates_take_most_of_is_an_alarm(flow: MakeFlow) -> None
     assert "look whether a template" in (made.path / "README.md").read_text()
     calm = flow({"r1": rows}, name="calm", selection={"keep_fraction": 1.0}, dedup={"alarm_share": 1.0})
     assert calm.run()["sft_dataset"].facts["warnings"] == []
+
+
+def test_reading_a_version_takes_no_table_library() -> None:
+    """`convert --dedup-against dataset:…` reads its rows alone: pandas and pyarrow are 80 MB of any process."""
+    code = "import sys, trace_flywheel.flow.corpus_versions; sys.exit(bool({'pandas', 'pyarrow'} & sys.modules.keys()))"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", code], check=False, env=env).returncode == 0

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 
 from trace_flywheel.curation.standing import Part
-from trace_flywheel.curation.withdrawal import Covering
 from trace_flywheel.flow.corpus_rows import MAX_LINE_BYTES, Mark, Placed, read_again
 from trace_flywheel.flow.corpus_shapes import Conversation, conversation_of
 from trace_flywheel.lake import dataset
@@ -64,6 +63,8 @@ class Published:
 
 def without_withdrawn(part: Part, version: Version, withdrawals: Sequence[Withdrawal]) -> Part:
     """A version's rows, those of withdrawn rollouts set aside."""
+    from trace_flywheel.curation.withdrawal import Covering  # a table library, for withdrawals alone
+
     covering = Covering(withdrawals)
     gone = {
         row.row_id

@@ -14,19 +14,18 @@ import shutil
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema_rs
 import msgspec
 import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from trace_flywheel.lake.files import TEMPORARY, replace_text
-from trace_flywheel.lake.ledger import fates_table
-from trace_flywheel.lake.parts import write_table
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.rows import Provenance
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+    import pyarrow as pa
 
 CANONICAL = "messages"
 """The layout of the rows in the version folder itself."""
@@ -77,6 +76,10 @@ def forget(version: Version, addresses: set[tuple[str, str]]) -> None:
     path = version.path / "fates.parquet"
     temporary = version.path / f"{TEMPORARY}fates.parquet"
     temporary.unlink(missing_ok=True)
+    # tables are imported where one is read or written: `convert` reads the rows of a version alone
+    from trace_flywheel.lake.ledger import fates_table
+    from trace_flywheel.lake.parts import write_table
+
     write_table(temporary, fates_table(table))
     temporary.replace(path)
 
@@ -130,7 +133,9 @@ def read_version(folder: Path) -> Version:
         raise LakeError(f"{folder}: no readable manifest ({error}); remove the folder and refresh") from None
 
 
-def fates(version: Version) -> pa.Table:
+def fates(version: Version) -> "pa.Table":
+    import pyarrow.parquet as pq
+
     return pq.read_table(version.path / "fates.parquet")
 
 
@@ -141,6 +146,8 @@ def provenance(version: Version) -> Iterator[Provenance]:
 
 def provenance_in(folder: Path) -> Iterator[Provenance]:
     """Of the rows of a version, or of an export of one."""
+    import pyarrow.parquet as pq
+
     for row in pq.read_table(folder / "provenance.parquet").to_pylist():
         yield msgspec.convert(row, Provenance)
 
@@ -172,8 +179,10 @@ def altered(version: Version) -> str | None:
     return None
 
 
-def manifest_validator() -> jsonschema_rs.Draft202012Validator:
+def manifest_validator() -> "jsonschema_rs.Draft202012Validator":
     """The schema that every manifest is held against before it is published."""
+    import jsonschema_rs
+
     package = Path(str(files("trace_flywheel")))
     name = f"{MANIFEST}.schema.json"
     found = next(p for p in (package / "schemas" / name, package.parent / "schemas" / name) if p.is_file())

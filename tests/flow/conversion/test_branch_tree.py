@@ -93,6 +93,73 @@ def test_children_share_the_prefix_up_to_the_fork(trial, tmp_path):
     assert (counts.trials, counts.forks, counts.child_rows) == (1, 1, 3)
 
 
+def test_whole_rows_key_by_key(tmp_path):
+    """Child and pair as the documents of BenchFlow's `branch-child-row.v2` and `branch-pair-row.v2` have them."""
+    write_trial(
+        tmp_path / "job" / "hello__1", [child(0, 1.0), child(1, 0.0)], {"n0": said("Good."), "n1": said("Bad.")}
+    )
+    children, pairs, _, _ = convert(tmp_path)
+    call = {"name": "Write", "arguments": '{"file_path": "/d", "content": "x"}'}
+    prefix = [
+        {"role": "user", "content": "Make draft.txt."},
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": call}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "created"},
+        {"role": "assistant", "content": "Made."},
+    ]
+    asked = {"role": "user", "content": "Make hello.txt."}
+    good, bad = ({"role": "assistant", "content": text} for text in ("Good.", "Bad."))
+    parameters = {"type": "object", "properties": {"content": {}, "file_path": {}}}
+    inferred = "Inferred from the calls seen; the source recorded no declaration."
+    declared = {"name": "Write", "description": inferred, "parameters": parameters}
+    shared = {
+        "schema_version": 2,
+        "task": "hello",
+        "trial": "hello__1",
+        "agent": "claude",
+        "model": "m",
+        "fork_id": "f1",
+        "parent_node": "p",
+        "depth": 1,
+        "session": "fresh",
+        "prefix_complete": True,
+        "tools": [{"type": "function", "function": declared}],
+    }
+    about = {"index": 0, "node_id": "n0", "label": "child 0", "requested": None, "status": "scored", "reward": 1.0}
+    assert children[0] == {
+        "kind": "branch_child",
+        **shared,
+        "fork_kind": "fork",
+        "parent_child": None,
+        "fork_status": "completed",
+        "value": 0.5,
+        "value_stderr": None,
+        "siblings": 2,
+        "child": {**about, "reward_source": None, "path": "branches/f1/children/n0"},
+        "advantage": 0.5,
+        "prefix_source": None,
+        "prefix": prefix,
+        "continuation": [asked, good],
+        "messages": [*prefix, asked, good],
+        "tool_names": "inferred",
+    }
+    assert (children[1]["advantage"], children[1]["continuation"]) == (-0.5, [asked, bad])
+    assert pairs == [
+        {
+            "kind": "branch_pair",
+            **shared,
+            "same_request": True,
+            "prompt": [*prefix, asked],
+            "chosen": [good],
+            "rejected": [bad],
+            "chosen_reward": 1.0,
+            "rejected_reward": 0.0,
+            "chosen_label": "child 0",
+            "rejected_label": "child 1",
+            "margin": 1.0,
+        }
+    ]
+
+
 def test_pairs_are_of_the_same_request(trial, tmp_path):
     _, pairs, counts, _ = convert(tmp_path)
     (pair,) = pairs
