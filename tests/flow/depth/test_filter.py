@@ -145,3 +145,17 @@ def test_weights_instead_of_dropping(tmp_path: Path) -> None:
     assert (told["written"], told["weight"]) == (14, {"multi": 0.5, "single": 1.0})  # of 5: 3 and 2
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert {row["reasoning_depth"]: row["mix_weight"] for row in rows} == {"multi-hop": 0.5, "single-hop": 1.0}
+
+
+@pytest.mark.parametrize("unit", ["rollouts", "supervised_tokens"])
+def test_every_row_of_a_rollout_has_its_rollouts_weight(tmp_path: Path, unit: Any) -> None:
+    """Its class is its first row's, whatever the later ones are labelled."""
+    path, out = tmp_path / "scored.jsonl", tmp_path / "out.jsonl"
+    rows = [
+        {"reasoning_depth": d, "rollout_id": r} for r, d in (("a", "single-hop"), ("a", "other"), ("b", "multi-hop"))
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = filter_rows(path, out, MixOf({"single": 0.5, "multi": 0.5}, unit=unit, mode="weight"))
+    weights = {(row["rollout_id"], row["mix_weight"]) for row in rows_of(out)}
+    assert told["written"] == 3
+    assert weights == {("a", round(told["weight"]["single"], 9)), ("b", round(told["weight"]["multi"], 9))}

@@ -105,3 +105,9 @@ def test_a_model_that_is_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) ->
     for path in (folder, single):
         with pytest.raises(FlywheelError, match="no regular file"):
             model_of(path)
+
+
+@pytest.mark.parametrize("calls", [5, True, "ls", {"function": {"name": "ls"}}, [7, None, {"function": 3}]])
+def test_calls_of_no_known_shape_are_none(calls: Any) -> None:
+    row = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "tool_calls": calls}]}
+    assert [message.tool_calls for message in conversation_of(row)] == [(), ()]

@@ -96,3 +96,12 @@ def test_the_report_counts_by_class() -> None:
 def test_the_seed_set_labels_the_originals_held_out_rows(shared_dir: Path) -> None:
     held_out = read_labels(shared_dir / "atraj" / "fixtures" / "classifier" / "heldout.jsonl").labelled
     assert judge(model_of(None), held_out).accuracy >= 0.97
+
+
+def test_a_rate_that_leaves_no_numbers_writes_nothing(tmp_path: Path) -> None:
+    labels, out = tmp_path / "labels.jsonl", tmp_path / "m.tgfr"
+    rows = [{"prompt": "a c", "label": "single"}, {"prompt": "b c", "label": "multi"}]
+    labels.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(FlywheelError, match="smaller --lr"):
+        train_tgfr([labels], Options(lr=1e38), None, 0.0, out)
+    assert not out.exists()

@@ -60,7 +60,8 @@ def filter_rows(path: Path, out: Path, asked: MixOf, clean: Redactor | None = No
             }
             told |= {"discarded": {name: n - chosen.kept[name] for name, n in chosen.supply.items()}}
         else:
-            order, report, left_out = _mixed(rows, classes, asked)
+            placed, report, left_out = _mixed(rows, classes, asked)
+            order = [i for i, _ in placed]
             told = {**report.as_dict(), "unit": asked.unit, "mode": asked.mode, "uncertain_left_out": left_out}
             if not order:
                 raise FlywheelError(
@@ -68,9 +69,10 @@ def filter_rows(path: Path, out: Path, asked: MixOf, clean: Redactor | None = No
                     "out of --target-mix, or say --shortage renormalize. Nothing written"
                 )
         weight = told.get("weight")
-        file.writelines(
-            (rows[i].data if weight is None else _weighted(rows[i], weight[classes[i]])) + b"\n" for i in order
-        )
+        if weight is None:
+            file.writelines(rows[i].data + b"\n" for i in order)
+        else:
+            file.writelines(_weighted(rows[i], weight[of]) + b"\n" for i, of in placed)
     return {"rows": len(rows), "written": len(order), **told}
 
 
@@ -103,9 +105,11 @@ def _short_or_other(value: Any) -> str:
         return "other"
 
 
-def _mixed(rows: Sequence[FileRow], classes: Sequence[str], asked: MixOf) -> tuple[list[int], MixReport, int]:
-    """The rows chosen, in output order, the report, and how many uncertain units took no part. A rollout has the class
-    of its first row, and stays or goes whole."""
+def _mixed(
+    rows: Sequence[FileRow], classes: Sequence[str], asked: MixOf
+) -> tuple[list[tuple[int, str]], MixReport, int]:
+    """The rows chosen, in output order, with the class that each counts for; the report, and how many uncertain units
+    took no part. A rollout has the class of its first row, and stays or goes whole."""
     members: dict[str, list[int]] = {}
     for i, row in enumerate(rows):
         owner = f"row {row.number}" if asked.unit == "rows" else owner_of(row.value, row.number)
@@ -124,7 +128,8 @@ def _mixed(rows: Sequence[FileRow], classes: Sequence[str], asked: MixOf) -> tup
         mix = target_mix(of, ids, asked.target, asked.shortage, asked.seed, asked.upsample, sizes, asked.mode)
     except MixShortageError as error:
         raise FlywheelError(str(error).replace("mix.shortage = shrink", "--shortage shrink")) from None
-    return [i for unit in mix.order.tolist() for i in units[unit]], mix.report, len(members) - len(units)
+    placed = [(i, of[unit]) for unit in mix.order.tolist() for i in units[unit]]
+    return placed, mix.report, len(members) - len(units)
 
 
 def _tokens(row: FileRow) -> int:

@@ -155,7 +155,8 @@ def _text(value: Any) -> str:
 def _calls(message: dict[str, Any]) -> Iterator[ToolCall]:
     if isinstance(call := message.get("tool_call"), dict):
         yield ToolCall("", str(call.get("name")), str(call.get("arguments_json", "{}")))
-    for call in message.get("tool_calls") or ():
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
             arguments = function.get("arguments")

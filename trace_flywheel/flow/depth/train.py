@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from trace_flywheel.curation import tgfr
 from trace_flywheel.curation.depth import (
@@ -138,6 +139,8 @@ def train_tgfr(
     if not rows:
         raise FlywheelError("no labelled row: name at least one file of them")
     model, epochs = tgfr.train([row.prompt for row in rows], [row.label for row in rows], options)
+    if not np.isfinite(model.weights).all() or not np.isfinite(model.bias).all():
+        raise FlywheelError("the weights grew beyond all numbers: give a smaller --lr. Nothing written")
     answer: dict[str, Any] = {"rows": len(rows), "training_set": training_set_hash(rows), "out": str(out)}
     answer["epochs"] = [{"loss": round(e.loss, 4), "accuracy": round(e.accuracy, 4)} for e in epochs]
     if held_out is not None:
