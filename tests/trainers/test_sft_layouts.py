@@ -88,8 +88,22 @@ def test_openais_limits(sft_row):
     assert "tools: 129 are declared; 128 are allowed" in list(one.validate(row))
     (row,) = one.sft_rows(masked(sft_row, 0, 1))
     assert list(one.validate(row)) == ["messages: no assistant turn to train on"]
-    (row,) = one.sft_rows(msgspec.structs.replace(sft_row, messages=sft_row.messages[:4]))
+    (row,) = one.sft_rows(sft_row)
+    row["messages"] = row["messages"][:4]
     assert list(one.validate(row)) == ["messages[3]: the last message must be the assistant's"]
+
+
+def test_an_openai_example_ends_with_the_last_answer(sft_row):
+    one = layout("openai-ft")
+    (whole,) = one.sft_rows(sft_row)
+    (row,) = one.sft_rows(msgspec.structs.replace(sft_row, messages=sft_row.messages[:4]))
+    assert [m["role"] for m in row["messages"]] == ["system", "user", "assistant"]
+    assert row["messages"] == whole["messages"][:3]
+    assert row["messages"][-1]["tool_calls"]
+    assert list(one.validate(row)) == []
+    (row,) = one.sft_rows(msgspec.structs.replace(sft_row, messages=sft_row.messages[:2]))
+    assert [m["role"] for m in row["messages"]] == ["system", "user"]
+    assert "messages[1]: the last message must be the assistant's" in list(one.validate(row))
 
 
 def test_instruct_is_one_question_and_one_answer():

@@ -1,7 +1,8 @@
 """openai-ft: OpenAI's fine-tuning of chat models, within its documented limits.
 
-Every assistant message has a `weight`, 1 where it is trained on and 0 where it is masked. Names of tools are at most 64
-letters, digits, `_` and `-`, and at most 128 tools are declared.
+Every assistant message has a `weight`, 1 where it is trained on and 0 where it is masked. An example ends with the
+assistant's last message: what an agent still got after it is context of nothing. Names of tools are at most 64 letters,
+digits, `_` and `-`, and at most 128 tools are declared.
 """
 
 import re
@@ -24,7 +25,12 @@ class OpenaiFt(Layout):
     NAME = "openai-ft"
     VERSION = 1
     KINDS = ("sft",)
-    LOSES = ("reasoning", "token ids and logprobs", "provenance: the service takes no other keys")
+    LOSES = (
+        "reasoning",
+        "token ids and logprobs",
+        "what follows the last answer",
+        "provenance: the service takes no other keys",
+    )
 
     def sft_rows(self, row: SftRow) -> Iterator[Row]:
         yield _row(row.messages, row.tools)
@@ -54,6 +60,8 @@ class OpenaiFt(Layout):
 
 
 def _row(messages: Sequence[Message], tools: Sequence[Tool]) -> Row:
+    answers = [i for i, message in enumerate(messages) if message.role == "assistant"]
+    messages = messages[: answers[-1] + 1] if answers else messages
     chat = []
     for message in chat_messages(messages):
         weighted = without_mask(message)
