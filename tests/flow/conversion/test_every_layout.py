@@ -11,7 +11,7 @@ from trace_flywheel.flow.conversion import plan
 from trace_flywheel.trainers.registry import layouts
 
 NAMES = sorted(set(layouts()) - {"branch-tree", "trl-dpo"})
-"""branch-tree has trials of its own and one process; pairs are made as datasets are (`test_determinism`)."""
+"""branch-tree has trials of its own and one process; pairs are in `test_pairs`."""
 SCARCE = {"instruct", "skyrl-tokens"}
 """Rows of one question alone, and of trials with token ids."""
 REAL = ("benchflow-jobs-skill-lift", "harbor-jobs-refresh")

@@ -41,6 +41,21 @@ def test_a_pair_per_task_with_the_common_prefix(job, tmp_path, capsys):
     assert sorted(d["reason"] for d in told["drops"]) == ["no_contrast", *["not_selected_for_pair"] * 2]
 
 
+def test_one_worker_and_two_write_the_same(tmp_path, benchflow_trial):
+    for number in range(8):
+        folder = tmp_path / "jobs" / f"j{number % 2}"
+        benchflow_trial(folder, f"t{number // 4}__{number}", float(number % 3 == 0), answer=f"It is {number}.")
+    written = []
+    for workers in ("1", "2"):
+        out, manifest = tmp_path / workers / "rows.jsonl", tmp_path / workers / "m.json"
+        out.parent.mkdir()
+        argv = ["convert", str(tmp_path / "jobs"), "--format", "trl-dpo", "--workers", workers]
+        assert main([*argv, "--out", str(out), "--manifest", str(manifest)]) == 0
+        written.append((out.read_bytes(), manifest.read_bytes()))
+    assert written[0] == written[1]
+    assert len(written[0][0].splitlines()) == 2
+
+
 @pytest.mark.parametrize("wrong", [["--row-mode", "exchange"], ["--no-redact"], ["--min-reward", "1"]])
 def test_what_does_not_go_with_pairs(job, tmp_path, capsys, wrong):
     assert main(["convert", str(job), "--format", "trl-dpo", "--out", str(tmp_path / "rows.jsonl"), *wrong]) == 2
