@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from trace_flywheel.records import benchflow, benchflow_signal, documents
+from trace_flywheel.records import benchflow, benchflow_signal, dataset_manifest, documents
 from trace_flywheel.records.rollout_stream import CoverageReport, RolloutRecord
 from trace_flywheel.records.rows import Provenance
 from trace_flywheel.trainers import branch_models, conversation_models, episode_models, row_models
@@ -25,7 +25,7 @@ TYPES: dict[str, type] = {
     "token-coverage.v1": CoverageReport,
     "training-signal.v1": documents.TrainingSignal,
     "refresh.v1": documents.Refresh,
-    "fate.v1": documents.Fate,
+    "fate.v1": dataset_manifest.Fate,
     "provenance.v1": Provenance,
     "convert-manifest.v1": documents.ConvertManifest,
     "branch-manifest.v1": documents.BranchManifest,
@@ -49,7 +49,7 @@ TYPES: dict[str, type] = {
     "openenv-episode-row.v1": episode_models.OpenenvEpisodeRow,
     "atif-row.v1": episode_models.AtifRow,
     "adp-row.v1": episode_models.AdpRow,
-    "dataset-manifest.v1": documents.DatasetManifest,
+    "dataset-manifest.v1": dataset_manifest.DatasetManifest,
     "prime-sft-row.v1": conversation_models.PrimeSftRow,
     "trl-sft-row.v1": conversation_models.TrlSftRow,
     "trl-dpo-row.v1": conversation_models.TrlDpoRow,

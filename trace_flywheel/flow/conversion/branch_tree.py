@@ -14,6 +14,7 @@ import orjson
 
 from trace_flywheel.flow.atomic import replaced
 from trace_flywheel.flow.conversion.convert import Warn
+from trace_flywheel.flow.conversion.eval_goldens import goldens_told
 from trace_flywheel.flow.conversion.manifest import code_version, redaction_of
 from trace_flywheel.flow.conversion.rollout import MAX_FAULTS, joined
 from trace_flywheel.flow.outputs import written
@@ -26,7 +27,6 @@ from trace_flywheel.records.rollout import Rollout, Source
 from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sources.benchflow_tree import every_tree, read_branches
-from trace_flywheel.sources.goldens import goldens_above
 from trace_flywheel.sources.jsonl import Fault
 from trace_flywheel.sources.reader import Run
 from trace_flywheel.sources.wires.acp import inferred_tools
@@ -82,7 +82,8 @@ def convert_branches(request: Request, warn: Warn = lambda text: None) -> Counts
     if not found:
         raise FlywheelError(f"{', '.join(map(str, request.paths))}: no tree.json found here; nothing was branched")
     counts = Counts()
-    job = _Job(request, counts, _goldens(request, list(roots)))
+    runs = [Run(root.name, "benchflow", root, root) for root in roots]
+    job = _Job(request, counts, goldens_told(request.goldens, request.pii, runs))
     with written(request.out) as children:
         if request.pairs is None:
             _write(found, roots, job, children, None, warn)
@@ -109,17 +110,6 @@ def write_manifest(path: Path, counts: Counts, request: Request) -> None:
     }
     with replaced(path) as file:
         file.write(orjson.dumps(document, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2) + b"\n")
-
-
-def _goldens(request: Request, roots: Sequence[Path]) -> tuple[Golden, ...]:
-    runs = [Run(root.name, "benchflow", root, root) for root in roots]
-    paths = (*request.goldens, *(path for run in runs for path in goldens_above(run)))
-    if not paths:
-        return ()
-    # numbers and tables are imported for goldens alone
-    from trace_flywheel.flow.conversion.holdout import goldens_for
-
-    return goldens_for(paths, request.pii)
 
 
 def _write(

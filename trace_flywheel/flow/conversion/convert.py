@@ -17,6 +17,7 @@ import orjson
 
 from trace_flywheel.flow.containers import opened
 from trace_flywheel.flow.conversion.distinct import distinct
+from trace_flywheel.flow.conversion.eval_goldens import goldens_told
 from trace_flywheel.flow.conversion.groups import advantage_vectors, signals
 from trace_flywheel.flow.conversion.manifest import Tally
 from trace_flywheel.flow.conversion.once import once
@@ -39,11 +40,9 @@ from trace_flywheel.flow.outputs import check_outputs
 from trace_flywheel.flow.workers import Crash, run_alone, run_tasks, worker_count
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Stage
-from trace_flywheel.records.golden import Golden
 from trace_flywheel.records.normalisation import Normalisation
-from trace_flywheel.sources.goldens import goldens_above
 from trace_flywheel.sources.jsonl import read_lines
-from trace_flywheel.sources.reader import Run, dropped
+from trace_flywheel.sources.reader import dropped
 from trace_flywheel.trainers.message_window import check_window
 from trace_flywheel.trainers.registry import layout
 
@@ -89,7 +88,7 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
         ),
         request.pii,
         msgspec.structs.replace(request.options, exchanges=wants_calls),
-        _goldens(request, plan.runs),
+        goldens_told(request.goldens, request.pii, plan.runs),
         request.overlap,
         request.policy_version,
     )
@@ -114,16 +113,6 @@ def convert(request: Request, workers: int = 0, warn: Warn = lambda text: None) 
             _write_grouped(outcomes, file, request, request.group_advantage, tally)
         check_rows(request, tally)
     return tally
-
-
-def _goldens(request: Request, runs: Sequence[Run]) -> tuple[Golden, ...]:
-    paths = (*request.goldens, *(path for run in runs for path in goldens_above(run)))
-    if not paths:
-        return ()
-    # numbers and tables are imported for goldens alone
-    from trace_flywheel.flow.conversion.holdout import goldens_for
-
-    return goldens_for(paths, request.pii)
 
 
 def _existing(request: Request, warn: Warn) -> "Existing | None":
