@@ -61,5 +61,5 @@ def test_a_killed_erasure_ends_as_if_nobody_had_disturbed_it(tmp_path: Path) -> 
 
 
 def test_an_erasure_that_leaves_something_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(erasures, "CANARY", "Do a.")
+    monkeypatch.setattr(erasures, "_erase", lambda *asked: 0)
     assert any("holds it" in fault for fault in erasures.killed(0, 0, tmp_path))
