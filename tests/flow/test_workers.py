@@ -2,6 +2,8 @@
 
 import multiprocessing
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,3 +107,24 @@ def test_a_process_that_may_have_no_children_does_the_work_itself() -> None:
     assert answer.get(timeout=120) == (1, [10, 40])
     assert answer.get(timeout=120) == 50
     worker.join()
+
+
+DEEP = """
+import operator, sys, tempfile
+from trace_flywheel.flow.workers import run_tasks
+if __name__ == "__main__":
+    before = tempfile.gettempdir()
+    print(list(run_tasks(operator.add, 1, range(6), 2, patience=0.0)), tempfile.gettempdir() == before == sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes do not meet at a socket")
+def test_a_temporary_folder_too_deep_for_a_socket_stops_nothing(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    (tmp_path / "deep.py").write_text(DEEP)
+    environment = {**os.environ, "TMPDIR": str(deep), "PYTHONPATH": str(Path(__file__).parents[2])}
+    argv = [sys.executable, str(tmp_path / "deep.py"), str(deep)]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[1, 2, 3, 4, 5, 6] True\n", done.stderr
+    assert list(deep.iterdir()) == []

@@ -6,8 +6,10 @@ Processes come from a fork server, because the caller (Dagster) has threads.
 """
 
 import multiprocessing
+import multiprocessing.util
 import os
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -30,6 +32,10 @@ Shared = TypeVar("Shared")
 
 PATIENCE = 3.0
 """Seconds of work in this process before a pool pays: starting one takes about two."""
+
+
+ROOM_FOR_SOCKETS = 107 - len("/pymp-12345678/listener-12345678")
+"""Bytes that the path of a temporary folder may have: a socket's path has 107 at most."""
 
 
 class Crash(msgspec.Struct, frozen=True):
@@ -163,12 +169,23 @@ def _pool(function: Callable[..., Any], shared: Any, workers: int) -> ProcessPoo
 def context_of(function: Callable[..., Any]) -> Any:
     """How processes that call a function are started."""
     if sys.platform == "linux":
+        _make_room_for_sockets()
         context = multiprocessing.get_context("forkserver")
         # Imported once, by the server, whose memory its processes share: each import costs a process two seconds.
         context.set_forkserver_preload(["__main__", function.__module__])
     else:
         context = multiprocessing.get_context("spawn")
     return context
+
+
+def _make_room_for_sockets() -> None:
+    """Where `TMPDIR` is too deep for a socket, processes meet in /tmp; nothing else is put there."""
+    if len(os.fsencode(tempfile.gettempdir())) > ROOM_FOR_SOCKETS:
+        asked, tempfile.tempdir = tempfile.tempdir, "/tmp"
+        try:
+            multiprocessing.util.get_temp_dir()
+        finally:
+            tempfile.tempdir = asked
 
 
 _work: tuple[Callable[..., Any], Any] | None = None
