@@ -47,6 +47,23 @@ def write_runs(root: Path, runs: Mapping[str, list[Row]], goldens: list[Row] | N
     return root
 
 
+def airline(tau_bench: Path, **fields: Any) -> list[Row]:
+    """tau-bench's 200 recorded attempts at 50 airline tasks, as an eval harness exports them."""
+    file = tau_bench / "historical_trajectories" / "gpt-4o-airline.json"
+    return [
+        {
+            "task_id": f"airline-{one['task_id']}",
+            "trace_id": f"airline-{one['task_id']}-{one['trial']}",
+            "messages": one["traj"],
+            "verdict": "pass" if one["reward"] == 1.0 else "fail",
+            "reward": one["reward"],
+            "grader": "tau-bench",
+            **fields,
+        }
+        for one in json.loads(file.read_text("utf-8"))
+    ]
+
+
 class Flow:
     """The flow over one root into one home. `results` are those of the last ingestion."""
 

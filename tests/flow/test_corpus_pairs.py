@@ -1,14 +1,12 @@
 """Recorded jobs of others: which tasks give a pair, and why each of the others gives none, counted by hand."""
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.flow.conftest import Flow, write_runs
+from tests.flow.conftest import Flow, airline, write_runs
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import fates, find_version, provenance
 
@@ -63,18 +61,7 @@ def test_attempts_that_simulated_users_part_become_unpaired_answers(
 ) -> None:
     """200 attempts at 50 tasks: 26 mixed, 14 never and 10 always solved. Of the 88 passes by failures of mixed tasks 86
     part at the first user turn, two at the second."""
-    file = corpus("tau-bench-historical") / "historical_trajectories" / "gpt-4o-airline.json"
-    exported: list[dict[str, Any]] = [
-        {
-            "task_id": f"airline-{one['task_id']}",
-            "trace_id": f"airline-{one['task_id']}-{one['trial']}",
-            "messages": one["traj"],
-            "verdict": "pass" if one["reward"] == 1.0 else "fail",
-            "reward": one["reward"],
-            "grader": "tau-bench",
-        }
-        for one in json.loads(file.read_text("utf-8"))
-    ]
+    exported = airline(corpus("tau-bench-historical"))
     root = write_runs(tmp_path / "data", {"gpt-4o": exported})
     one = Flow(root, tmp_path / "home", pairs={"min_group": min_group})
     made = one.run()

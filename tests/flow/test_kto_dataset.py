@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.flow.conftest import Flow, group, trace, write_runs
+from tests.flow.conftest import Flow, airline, group, trace, write_runs
 from trace_flywheel.flow.export import rows_of_version
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import find_version, lines, provenance
@@ -76,19 +76,7 @@ def test_conversations_that_part_at_a_user_turn_are_kept_as_unpaired_answers(
     corpus: Callable[[str], Path], tmp_path: Path
 ) -> None:
     """Simulated users never say the same twice, so next to no pass and fail of a task share a prompt."""
-    file = corpus("tau-bench-historical") / "historical_trajectories" / "gpt-4o-airline.json"
-    exported = [
-        {
-            "task_id": f"airline-{one['task_id']}",
-            "trace_id": f"airline-{one['task_id']}-{one['trial']}",
-            "messages": one["traj"],
-            "verdict": "pass" if one["reward"] == 1.0 else "fail",
-            "reward": one["reward"],
-            "grader": "tau-bench",
-            "grader_version": "1",
-        }
-        for one in json.loads(file.read_text("utf-8"))
-    ]
+    exported = airline(corpus("tau-bench-historical"), grader_version="1")
     made = Flow(write_runs(tmp_path / "data", {"gpt-4o": exported}), tmp_path / "home").run()
     pairs, kto = made["dpo_dataset"], made["kto_dataset"]
     for one in (pairs, kto):

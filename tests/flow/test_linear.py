@@ -100,7 +100,7 @@ def test_no_run_is_compared_with_all_others(tmp_path: Path) -> None:
     assert [problem.reason for problem in found.problems] == ["secret_left"]
 
 
-def test_what_all_runs_share_is_not_read_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_all_runs_share_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = settings_for(tmp_path, FEW)
     lake = ingested(settings)
     bury(lake.root, [Tombstone(address_of("jobs/runs/run-003", "t3"), "jobs/runs/run-003", "", "asked for")])
@@ -108,7 +108,7 @@ def test_what_all_runs_share_is_not_read_for_each(tmp_path: Path, monkeypatch: p
     before = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda path: (read.append(path.name), before(path))[1])
     assert [run.run_id for run in watch(settings, lake).todo] == ["jobs/runs/run-003"]
-    assert read.count("purged.jsonl") == 2  # for the names of folders, and for what stands in them
+    assert read.count("purged.jsonl") == 1
 
 
 def test_corrections_concern_the_runs_that_they_name(tmp_path: Path) -> None:

@@ -32,9 +32,9 @@ CODE = {GRADED: 1, REDACTED: 5, INDEX: INDEX_VERSION}
 class Expected:
     """One pass's view of settings, side inputs and tombstones, held against the lake run by run."""
 
-    def __init__(self, lake: Lake, settings: Settings, inputs: SideInputs) -> None:
+    def __init__(self, lake: Lake, settings: Settings, inputs: SideInputs, tombs: Tombs | None = None) -> None:
         self._lake, self._settings, self._inputs = lake, settings, inputs
-        self._tombs = Tombs(lake)
+        self._tombs = tombs or Tombs(lake)
 
     @cached_property
     def _reading(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from trace_flywheel.flow.erased import Tombs
 from trace_flywheel.flow.expected import Expected
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.lake.quarantine import quarantined
@@ -27,13 +28,14 @@ def pending(
     settings: Settings,
     inputs: SideInputs,
     fingerprints: Mapping[str, str] | None = None,
+    tombs: Tombs | None = None,
 ) -> Pending:
     """Compare every run's files, settings, rules and side inputs with what its partitions were made from.
 
-    `fingerprints` of the runs by run id, where the caller has them already.
+    `fingerprints` of the runs by run id and the lake's tombstones, where the caller has them already.
     """
     todo, unchanged, given_up = [], [], []
-    expected = Expected(lake, settings, inputs)
+    expected = Expected(lake, settings, inputs, tombs)
     for run in runs:
         fingerprint = fingerprint_of(run) if fingerprints is None else fingerprints[run.run_id]
         if expected.all_fresh(run.run_id, fingerprint):

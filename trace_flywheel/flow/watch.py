@@ -33,6 +33,7 @@ class Look(msgspec.Struct, frozen=True):
     found: tuple[Run, ...]
     problems: tuple[Drop, ...]
     inputs: SideInputs
+    tombs: Tombs
 
 
 class Watch(msgspec.Struct, frozen=True):
@@ -72,7 +73,7 @@ def watch(settings: Settings, lake: Lake, now: float | None = None, strict: bool
         fingerprints[run.run_id] = files.fingerprint
         moves = now is not None and (not run.finished or now - files.newest_change < settings.ingest.quiet_seconds)
         (waiting if moves else ready).append(run)
-    held = pending(ready, lake, settings, inputs, fingerprints)
+    held = pending(ready, lake, settings, inputs, fingerprints, seen.tombs)
     if missing:
         todo = tuple(r for r in held.todo if _folder_changed(r, lake, fingerprints[r.run_id]))
         left = {r.run_id for r in (*todo, *held.given_up)}
@@ -111,10 +112,10 @@ def look_leniently(settings: Settings) -> Look:
 def look(settings: Settings, roots: Sequence[Path]) -> Look:
     """What lies below these roots, without a glance at what the lake holds of it."""
     rules = redactor(policy_of(settings))
-    erased = Tombs(Lake(settings.home)).everywhere
-    seen = without_erased_names(without_secret_names(discover(roots), rules), erased)
+    tombs = Tombs(Lake(settings.home))
+    seen = without_erased_names(without_secret_names(discover(roots), rules), tombs.everywhere)
     inputs = _remembered(seen.runs, settings)
-    return Look(seen.runs, (*seen.problems, *map(rules.safe, inputs.problems)), inputs)
+    return Look(seen.runs, (*seen.problems, *map(rules.safe, inputs.problems)), inputs, tombs)
 
 
 def _folder_changed(run: Run, lake: Lake, fingerprint: str) -> bool:

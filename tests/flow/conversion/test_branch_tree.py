@@ -1,83 +1,17 @@
 """Branched trials to child rows and pairs, over trees that the tests write."""
 
-import hashlib
 import json
-from pathlib import Path
 
-import jsonschema_rs
 import pytest
 
-from trace_flywheel.cli.main import main
-from trace_flywheel.flow import schemas
-from trace_flywheel.flow.conversion.branch_tree import Request, convert_branches
-from trace_flywheel.flow.conversion.manifest import code_version
+from tests.flow.conversion.branch_trees import PREFIX, child, convert, said, three_children, write_trial
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.trainers.branch_tree import LAYOUT
-
-PREFIX = [
-    {"type": "user_message", "text": "Make draft.txt."},
-    {
-        "type": "tool_call",
-        "tool_call_id": "c1",
-        "kind": "edit",
-        "raw_input": {"file_path": "/d", "content": "x"},
-        "raw_output": "created",
-    },
-    {"type": "agent_message", "text": "Made."},
-    {"type": "user_message", "text": "After the fork."},
-]
-
-
-def said(answer, asked="Make hello.txt."):
-    return [{"type": "user_message", "text": asked}, {"type": "agent_message", "text": answer}]
-
-
-def child(index, reward, label=None, **values):
-    node = f"n{index}"
-    path = f"branches/f1/children/{node}"
-    about = {"label": label or f"child {index}", "requested": None}
-    shown = {"artifacts": {"path": path}, "intervention": about, "status": "scored"}
-    return {"index": index, "node_id": node, "reward": reward, **shown, **values}
-
-
-def write_trial(folder: Path, children, observed, agent="claude", forks=None, events=PREFIX):
-    (folder / "trajectory").mkdir(parents=True)
-    (folder / "trajectory" / "acp_trajectory.jsonl").write_text("\n".join(map(json.dumps, events)))
-    (folder / "result.json").write_text(json.dumps({"task_name": "hello", "agent": agent, "model": "m"}))
-    scored = [c["reward"] for c in children if c["reward"] is not None]
-    value = sum(scored) / len(scored) if scored else None
-    fork = {"id": "f1", "parent_node": "p", "status": "completed", "value": value, "children": children}
-    nodes = [{"id": "p", "step_id": "step-2-agent_message"}, {"id": "q", "step_id": "step-1-agent_message"}]
-    tree = {"kind": "benchflow-branch-tree", "schema_version": 1, "nodes": nodes, "forks": [fork, *(forks or ())]}
-    (folder / "tree.json").write_text(json.dumps(tree))
-    for node, trajectory in observed.items():
-        target = folder / "branches" / "f1" / "children" / node
-        target.mkdir(parents=True)
-        (target / "observation.json").write_text(json.dumps({"trajectory": trajectory}))
-    return folder
 
 
 @pytest.fixture
 def trial(tmp_path):
-    children = [child(0, 1.0), child(1, 0.0), child(2, 0.5)]
-    observed = {"n0": said("Good."), "n1": said("Bad."), "n2": said("Half.", "Make hello.txt. Hint: reuse.")}
-    return write_trial(tmp_path / "job" / "hello__1", children, observed)
-
-
-def validator(name):
-    return jsonschema_rs.Draft202012Validator(schemas.document(name))
-
-
-def rows(path):
-    return [json.loads(line) for line in path.read_text().split("\n")[:-1]]
-
-
-def convert(tmp_path, **values):
-    out, pairs = tmp_path / "rows.jsonl", tmp_path / "pairs.jsonl"
-    request = Request((tmp_path / "job",), out, pairs=pairs, **values)
-    warnings = []
-    counts = convert_branches(request, warnings.append)
-    return rows(out), rows(pairs), counts, warnings
+    return three_children(tmp_path)
 
 
 def test_children_share_the_prefix_up_to_the_fork(trial, tmp_path):
@@ -310,96 +244,3 @@ class TestFailures:
         found, _, counts, _ = convert(tmp_path, goldens=(goldens,))
         assert found == []
         assert {drop["reason"] for drop in counts.drops} == {"golden_id"}
-
-
-class TestCommand:
-    def run(self, tmp_path, *flags):
-        base = ["convert", str(tmp_path / "job"), "--out", str(tmp_path / "rows.jsonl")]
-        return main([*base, *flags])
-
-    def test_rows_pairs_and_manifest(self, trial, tmp_path, capsys):
-        flags = ["--pairs", str(tmp_path / "p.jsonl"), "--manifest", str(tmp_path / "m.json")]
-        assert self.run(tmp_path, "--format", "branch-tree", *flags) == 0
-        assert "Converted 3 row(s) from 1 fork(s)" in capsys.readouterr().out
-        manifest = json.loads((tmp_path / "m.json").read_text())
-        validator("branch-manifest.v1").validate(manifest)
-        assert (manifest["child_rows"], manifest["pair_rows"]) == (3, 1)
-        assert manifest["settings"] == {
-            "pairs": True,
-            "pairs_any_request": False,
-            "include_oracle": False,
-            "min_reward": None,
-            "redaction": "standard",
-        }
-        assert manifest["version"] == code_version()
-        tree = hashlib.sha256((trial / "tree.json").read_bytes()).hexdigest()
-        assert manifest["inputs"] == [{"path": f"{tmp_path}/job/hello__1/tree.json", "sha256": tree}]
-        asked = [(drop["pair"], drop["reason"]) for drop in manifest["drops"]]
-        assert asked == [(["n0", "n2"], "different_request"), (["n1", "n2"], "different_request")]
-        assert main(["validate", str(tmp_path / "rows.jsonl"), "--format", "branch-tree"]) == 0
-        assert main(["validate", str(tmp_path / "p.jsonl"), "--format", "branch-tree"]) == 0
-
-    @pytest.mark.parametrize(
-        "flags",
-        [
-            ["--format", "branch-tree", "--row-mode", "exchange"],
-            ["--format", "branch-tree", "--group-advantage", "grpo"],
-            ["--format", "branch-tree", "--subagent-rows"],
-            ["--pairs", "p.jsonl"],
-            ["--format", "trl-sft", "--include-oracle"],
-        ],
-    )
-    def test_flags_of_other_formats_are_refused(self, trial, tmp_path, flags):
-        assert self.run(tmp_path, *flags) == 2
-        assert not (tmp_path / "rows.jsonl").exists()
-
-
-def test_validate_holds_siblings_to_one_prefix(trial, tmp_path, capsys):
-    children = convert(tmp_path)[0]
-    other = {"role": "user", "content": "Something else."}
-    children[1] |= {"prefix": [other], "messages": [other, *children[1]["continuation"]]}
-    file = tmp_path / "changed.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in children))
-    assert main(["validate", str(file), "--format", "branch-tree"]) == 1
-    assert capsys.readouterr().err == f"{file}:2: prefix: is not that of the fork's other children\n"
-
-
-@pytest.mark.corpus
-def test_the_repositorys_own_branch_fixture(shared_dir, tmp_path):
-    """Conformance case c30: children and pairs as derived from BenchFlow's source."""
-    import tarfile
-
-    name = "benchflow-cases/c30_branch_tree"
-    with tarfile.open(shared_dir / "conformance" / "benchflow-cases.tar.xz") as tar:
-        tar.extractall(tmp_path, [m for m in tar if m.name.startswith(f"{name}/")], filter="data")
-    case = tmp_path / name
-    out, pairs = tmp_path / "rows.jsonl", tmp_path / "pairs.jsonl"
-    convert_branches(Request((case / "input",), out, pairs=pairs, any_request=True))
-    keys = ("fork_id", "depth", "value", "advantage", "child", "tool_names", "session")
-    derived = case / "expected-derived" / "branch-tree"
-    assert [[r[k] for k in keys] for r in rows(out)] == [[r[k] for k in keys] for r in rows(derived / "children.jsonl")]
-    assert len(rows(pairs)) == 2
-
-
-def test_validate_counts_kinds_forks_and_prefixes_that_are_not_whole(trial, tmp_path, capsys):
-    out, pairs = tmp_path / "rows.jsonl", tmp_path / "pairs.jsonl"
-    assert (
-        main(["convert", str(trial.parent), "--format", "branch-tree", "--out", str(out), "--pairs", str(pairs)]) == 0
-    )
-    capsys.readouterr()
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
-    out.write_text("".join(json.dumps({**row, "prefix_complete": i > 0}) + "\n" for i, row in enumerate(rows)))
-    assert main(["validate", str(out), "--format", "branch-tree"]) == 0
-    assert json.loads(capsys.readouterr().out) == {
-        "format": "branch-tree",
-        "ok": True,
-        "path": str(out),
-        "rows": 3,
-        "rows_with_tool_calls": 3,
-        "kinds": {"branch_child": 3},
-        "forks": 1,
-        "prefix_incomplete": 1,
-    }
-    assert main(["validate", str(pairs), "--format", "branch-tree"]) == 0
-    said_of_pairs = json.loads(capsys.readouterr().out)
-    assert (said_of_pairs["kinds"], said_of_pairs["forks"]) == ({"branch_pair": 1}, 1)
