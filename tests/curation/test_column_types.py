@@ -8,11 +8,12 @@ import pytest
 from tests.curation.index_frames import everyone, fates, index_frame
 from trace_flywheel.curation.advantages import group_table
 from trace_flywheel.curation.convertible import convertible
+from trace_flywheel.curation.dedup import precedence
 from trace_flywheel.curation.preference import build_pairs
 from trace_flywheel.curation.quality import quality_drops
 from trace_flywheel.curation.ragged import Ragged
 from trace_flywheel.curation.same_rollout import conflicting_ids, same_rollout
-from trace_flywheel.curation.selection import row_rank, task_cap, top_fraction
+from trace_flywheel.curation.selection import task_cap, top_fraction
 from trace_flywheel.settings import Groups, Pairs, Selection
 
 ROWS = [
@@ -39,7 +40,7 @@ def decisions(frame):
         fates(frame, quality_drops(frame, every, "sft")),
         fates(frame, top_fraction(frame, every, Selection(), 42).drops),
         fates(frame, task_cap(frame, every, 1, 42)),
-        row_rank(frame, 42).tolist(),
+        precedence(frame).tolist(),
         table.astype(object).where(table.notna(), None).to_dict("list"),
         fates(frame, build_pairs(frame, every, every, hashes, hashes, Pairs(), 42).drops),
     )

@@ -13,7 +13,6 @@ from trace_flywheel.curation.depth import (
     DepthModel,
     Labelled,
     cross_validate,
-    depth_prompt,
     evaluate,
     read_labelled,
     seed_set,
@@ -24,7 +23,6 @@ from trace_flywheel.curation.depth import (
 from trace_flywheel.curation.depth_asked import HEAD, asked, plain, story
 from trace_flywheel.curation.depth_cues import NAMES, TOLD
 from trace_flywheel.curation.depth_features import COLUMNS, FEATURES_VERSION, features
-from trace_flywheel.records.message import Message
 
 CHALLENGE = Path(__file__).with_name("depth_challenge.jsonl")
 CHALLENGES = {
@@ -259,12 +257,6 @@ def test_orders_and_questions_are_counted_by_clause() -> None:
     row = features(["Open the log, find the cause and fix it. What was it, and who wrote it?"]).toarray()[0]
     for name, n in (("orders", 3), ("asking_clauses", 2), ("several_orders", 1), ("several_asks", 1)):
         assert row[NAMES.index(name)] == pytest.approx(np.log1p(n)), name
-
-
-def test_task_of_a_rollout_is_its_first_user_turn() -> None:
-    messages = [Message("system", "s"), Message("user", " "), Message("user", "the task"), Message("user", "more")]
-    assert depth_prompt(messages) == "the task"
-    assert depth_prompt([Message("assistant", "x")]) == ""
 
 
 @pytest.mark.slow

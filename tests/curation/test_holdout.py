@@ -205,7 +205,7 @@ def test_nothing_to_look_for_or_in() -> None:
     assert Holdout([], 0.5).hits(asked(STATEMENT)) is None
     assert Holdout([Golden("g")], 0.5).hits(asked(STATEMENT)) is None
     assert Holdout([GOLDEN], 0.5).hits([]) is None
-    assert Holdout([GOLDEN], 0.5).check_text("") is None
+    assert Holdout([GOLDEN], 0.5).hits(asked("")) is None
 
 
 WORD = st.sampled_from([f"w{i}" for i in range(40)])
@@ -216,7 +216,7 @@ def test_whole_statement_never_escapes(statement: list[str], before: list[str], 
     golden = Golden("g", statement=" ".join(statement))
     others = [Golden(f"o{i}", statement=" ".join(statement[i:] + before)) for i in range(3)]
     text = " ".join([*before, *statement, *after])
-    assert Holdout([golden, *others], 1.0).check_text(text) is not None
+    assert Holdout([golden, *others], 1.0).hits(asked(text)) is not None
 
 
 @given(st.randoms(use_true_random=False))

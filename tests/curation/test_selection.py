@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.curation.index_frames import everyone, fates, index_frame
-from trace_flywheel.curation.selection import row_rank, task_cap, top_fraction
+from trace_flywheel.curation.selection import task_cap, top_fraction
 from trace_flywheel.settings import Selection
 
 QUARTER = Selection()
@@ -206,14 +206,3 @@ def test_the_newest_policy_comes_first():
         {"trace_id": "none", "reward": 1.0},
     ]
     assert cap(*rows) == {"old": "cap/over_task_cap", "none": "cap/over_task_cap"}
-
-
-def test_precedence_among_duplicates():
-    frame = index_frame(
-        {"trace_id": "a", "reward": 0.1, "has_correction": True},
-        {"trace_id": "b", "reward": 0.2, "judge_score": 0.9},
-        {"trace_id": "c", "reward": 0.9, "judge_score": 0.3},
-        {"trace_id": "d", "reward": 0.9},
-        {"trace_id": "e", "reward": None},
-    )
-    assert row_rank(frame, 42).tolist() == [0, 1, 2, 3, 4]

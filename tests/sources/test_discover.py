@@ -4,6 +4,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
 import pytest
 from hypothesis import given
@@ -15,13 +16,18 @@ from trace_flywheel.sources import registry
 from trace_flywheel.sources.discover import (
     RootError,
     discover,
-    path_of,
     read_unit,
     run_id_of,
     units,
 )
 from trace_flywheel.sources.reader import Folder, ReadOptions, Run, Unit
 from trace_flywheel.sources.run_state import fingerprint, newest_change
+
+
+def path_of(run_id: str) -> tuple[str, str]:
+    """(root label, path below the root) of the only place that a run id can have been made from."""
+    label, *parts = (os.fsdecode(unquote_to_bytes(part)) for part in run_id.split("/"))
+    return label, "/".join(parts)
 
 
 class MarkReader:

@@ -23,7 +23,6 @@ from trace_flywheel.curation.depth_fit import fit
 from trace_flywheel.curation.depth_saved import arrays_of, info_of
 from trace_flywheel.curation.embedding import DIMENSIONS
 from trace_flywheel.records.canonical import content_id, folded, sha256_hex
-from trace_flywheel.records.message import Message, text_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -75,11 +74,6 @@ def read_labelled(data: bytes) -> tuple[Labelled, ...]:
             except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
                 raise ValueError(f"line {number}: {error}") from None
     return tuple(rows)
-
-
-def depth_prompt(messages: Sequence[Message]) -> str:
-    """The text whose depth is a rollout's: its first user turn with text, the task. Empty where there is none."""
-    return next((text for m in messages if m.role == "user" and (text := text_of(m.content)).strip()), "")
 
 
 class DepthModel:

@@ -159,11 +159,6 @@ class Holdout:
         prompt = self._sieved("\n".join(text_of(m.content) for m in messages if m.role in ("system", "user")))
         return Found(known, known[np.isin(known, prompt, assume_unique=True)], whole)
 
-    def check_text(self, text: str) -> dict[str, Any] | None:
-        """The same for text as it is published, without tool output; user turns shorter than an n-gram are not told."""
-        found = self._sieved(text)
-        return self.statement_in(found) or self._answer_in(found, text)
-
     def _sieved(self, text: str) -> np.ndarray:
         """The text's n-grams, sorted and unique, without nearly all that no golden has."""
         found = ngrams(text)

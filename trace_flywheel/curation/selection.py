@@ -112,19 +112,6 @@ def task_cap(
     return drops(Stage.CAP, rows[over], "over_task_cap", evidence)
 
 
-def row_rank(frame: pd.DataFrame, seed: int) -> np.ndarray:
-    """Precedence of every row among duplicates, smaller first: correction, judge score, reward, content hash."""
-    keys = (
-        seeded_hash(frame, seed),
-        descending(finite_reward(frame)),
-        descending(judge_scores(frame)),
-        ~frame["has_correction"].to_numpy(dtype=bool),
-    )
-    rank = np.empty(len(frame), dtype=np.int64)
-    rank[np.lexsort(keys)] = np.arange(len(frame))
-    return rank
-
-
 def _ranks(groups: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rank (from 1) inside its group and the group's size, per row; `order` sorts by group, then best first."""
     sizes = np.bincount(groups)

@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import unquote_to_bytes
 
 import msgspec
 
@@ -89,12 +88,6 @@ def run_id_of(label: str, relative: str | Path = "") -> str:
     """The run id of a path below the root with this label; the root itself is its label alone."""
     parts = [part for part in Path(relative).parts if part != "."]
     return "/".join(_encoded(part) for part in (label, *parts))
-
-
-def path_of(run_id: str) -> tuple[str, str]:
-    """(root label, POSIX path below the root) that `run_id_of` made this id from."""
-    label, *parts = (os.fsdecode(unquote_to_bytes(part)) for part in run_id.split("/"))
-    return label, "/".join(parts)
 
 
 def units(run: Run) -> Sequence[Unit]:

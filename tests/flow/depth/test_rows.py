@@ -22,6 +22,8 @@ CHAT = {
         {"role": "user", "content": "after the target"},
     ]
 }
+SAID = [("system", "s"), ("user", " "), ("user", "the task"), ("user", "more")]
+TASK = {"messages": [{"role": role, "content": text} for role, text in SAID]}
 BLANK = {"messages": [{"role": "user", "content": " "}, {"role": "assistant", "content": "a"}]}
 
 
@@ -30,6 +32,8 @@ BLANK = {"messages": [{"role": "user", "content": " "}, {"role": "assistant", "c
     [
         (CHAT, "messages", "last", "second"),
         (CHAT, "messages", "first", "first"),
+        (TASK, "messages", "first", "the task"),
+        ({"messages": [{"role": "assistant", "content": "x"}]}, "messages", "first", ""),
         ({"prompt": "p", "text": "t"}, "messages", "last", "p"),
         ({"text": "t"}, "messages", "last", "t"),
         ({"prompt": [{"role": "user", "content": "in a prompt list"}]}, "messages", "last", "in a prompt list"),
