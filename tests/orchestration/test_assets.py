@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from trace_flywheel.curation.depth import seed_set
 from trace_flywheel.lake.quarantine import quarantines
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration.definitions import build
@@ -123,6 +124,13 @@ def test_a_datasets_page_has_funnel_pictures_preview_and_card(refreshed: dg.Exec
     assert page["card"].lstrip().startswith("# sft_dataset")
     assert {column.name for column in page["dagster/column_schema"].columns} >= {"row_id", "messages", "task_id"}
     assert Path(page["path"]).is_dir()
+
+
+def test_the_classifiers_page_counts_prompts(refreshed: dg.ExecuteInProcessResult) -> None:
+    page = materializations(refreshed)["depth_classifier", None]
+    assert page["prompts_in"] == page["prompts_kept"] == page["dagster/row_count"] == len(seed_set())
+    assert "rollouts_in" not in page
+    assert page["funnel_picture"].startswith("![Prompts left after each stage]")
 
 
 def test_the_mixs_page_shows_classes_against_the_target(refreshed: dg.ExecuteInProcessResult) -> None:

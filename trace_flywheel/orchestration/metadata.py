@@ -79,16 +79,17 @@ def _changed(before: Sidecar | None, after: Sidecar) -> str:
 
 def of_made(made: Made, seen: Glance, rows_before: int | None) -> Metadata:
     """Metadata of an asset over all runs: what it became, and what a glance at it shows."""
+    counted = "prompts" if made.name.endswith(CLASSIFIER) else "rollouts"
     shown: Metadata = {
         "changed": _since(made, rows_before),
         "dagster/row_count": made.rows,
         "version": made.version,
         "path": dg.MetadataValue.path(str(made.path)),
-        "rollouts_in": made.ledger.entered,
-        "rollouts_kept": made.ledger.kept,
+        f"{counted}_in": made.ledger.entered,
+        f"{counted}_kept": made.ledger.kept,
         "funnel": funnel_table(made.ledger),
         "funnel_picture": dg.MetadataValue.md(
-            pictures.funnel(list(_left(made.ledger)), "Rollouts left after each stage")
+            pictures.funnel(list(_left(made.ledger)), f"{counted.capitalize()} left after each stage")
         ),
     }
     if made.name == ADVANTAGES:
