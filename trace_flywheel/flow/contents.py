@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from trace_flywheel.flow.erased import said
 from trace_flywheel.flow.ingest_tasks import GRADED
+from trace_flywheel.lake.columns import column
 from trace_flywheel.lake.files import new_file
 from trace_flywheel.lake.parts import read_rollouts
 from trace_flywheel.lake.sidecar import Sidecar, file_mode
@@ -23,9 +24,10 @@ SCHEMA = pa.schema([("trace_id", pa.string()), ("content", pa.string())])
 
 def write_contents(folder: Path, contents: Iterable[tuple[str, str]]) -> None:
     """The digests of a run beside its parts."""
-    rows = [{"trace_id": trace_id, "content": content} for trace_id, content in contents]
+    pairs = list(contents)
+    columns = (column([pair[place] for pair in pairs], field.type) for place, field in enumerate(SCHEMA))
     with new_file(folder / FILE, file_mode(GRADED)) as stream:
-        pq.write_table(pa.Table.from_pylist(rows, SCHEMA), stream)
+        pq.write_table(pa.Table.from_arrays(list(columns), schema=SCHEMA), stream)
 
 
 def contents_of(lake: Lake, sidecar: Sidecar) -> Iterator[tuple[str, str]]:

@@ -226,8 +226,8 @@ def rollout_index(
 
 def _mask(settings: Settings, expected: Expected) -> Callable[[str], str]:
     """Makes a reason fit to be shown."""
-    rules = redactor(policy_of(settings))
-    return lambda reason: rules.mask(expected.shown(reason))
+    # The rules, 30 MB of a process, are made where there is a reason to show.
+    return lambda reason: redactor(policy_of(settings)).mask(expected.shown(reason))
 
 
 def _workers(settings: Settings, workers: int | None) -> int:

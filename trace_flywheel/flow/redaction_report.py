@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from trace_flywheel.flow.ingest_tasks import REDACTED, Outcome
 from trace_flywheel.flow.policy import policy_of
+from trace_flywheel.lake.columns import table
 from trace_flywheel.lake.sidecar import TableSidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.canonical import content_id
@@ -36,7 +37,7 @@ def write_findings(folder: Path, outcomes: Iterable[Outcome]) -> None:
         {"rule": seen.rule, "place": seen.place, "fingerprint": seen.fingerprint, "findings": n}
         for seen, n in sorted(counts.items(), key=lambda item: (item[0].rule, item[0].place, item[0].fingerprint))
     ]
-    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), folder / FILE)
+    pq.write_table(table(rows, SCHEMA), folder / FILE)
 
 
 def redaction_report(lake: Lake, settings: Settings) -> TableSidecar:
@@ -52,14 +53,13 @@ def redaction_report(lake: Lake, settings: Settings) -> TableSidecar:
         if path.is_file():
             found = pq.read_table(path).to_pylist()
             rows += [{"run_id": run.run_id, "family": families.get(row["rule"], ""), **row} for row in found]
-    table = pa.Table.from_pylist(rows, REPORT_SCHEMA)
     counts = {
         "runs": len(runs),
         "findings": sum(row["findings"] for row in rows),
         "values": len({(row["rule"], row["fingerprint"]) for row in rows}),
         "by_rule": by_rule(rows),
     }
-    return lake.put(REPORT, {TABLE: table}, digest, counts)
+    return lake.put(REPORT, {TABLE: table(rows, REPORT_SCHEMA)}, digest, counts)
 
 
 def by_rule(rows: Sequence[dict[str, object]]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from trace_flywheel.lake.columns import column
+from trace_flywheel.lake.columns import column, table
 from trace_flywheel.records.canonical import canonical_json
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.message import Message, Tool
@@ -151,7 +151,7 @@ def drop_table(drops: Iterable[Drop]) -> pa.Table:
         {**{n: getattr(d, n) for n in DROP_SCHEMA.names}, "stage": d.stage.value, "evidence": evidence_text(d.evidence)}
         for d in drops
     ]
-    return pa.Table.from_pylist(rows, schema=DROP_SCHEMA)
+    return table(rows, DROP_SCHEMA)
 
 
 def drops_of(table: pa.Table) -> Iterator[Drop]:

@@ -4,7 +4,8 @@
 which holds no table of pandas at all. The arrays are the same, byte for byte of a Parquet file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,13 @@ _WIDTHS = {pa.string(): np.int32, pa.large_string(): np.int64}
 _NUMBERS = {pa.int32(): np.int32, pa.int64(): np.int64, pa.float64(): np.float64, pa.uint32(): np.uint32}
 
 
+def table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """A table of rows; what a row lacks is null."""
+    return pa.Table.from_arrays([column([row.get(f.name) for row in rows], f.type) for f in schema], schema=schema)
+
+
 def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """An array of values or Nones: texts, numbers, flags, bytes of a fixed size, lists of numbers,
+    """An array of values or Nones: texts, numbers, flags, bytes of a fixed size, lists of texts or numbers,
     dictionaries."""
     if pa.types.is_dictionary(kind):
         places = {value: place for place, value in enumerate(dict.fromkeys(v for v in values if v is not None))}
@@ -37,13 +43,19 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_fixed_size_binary(kind):
         return pa.Array.from_buffers(kind, size, [valid, pa.py_buffer(b"".join(values))], nulls)
     if pa.types.is_list(kind):
-        inner = _NUMBERS[kind.value_type]
-        flat = np.concatenate([np.asarray(value, dtype=inner) for value in values] or [np.empty(0, dtype=inner)])
-        items = pa.Array.from_buffers(kind.value_type, len(flat), [None, pa.py_buffer(flat)])
-        return pa.Array.from_buffers(
-            kind, size, [valid, _offsets(map(len, values), size, np.int32)], nulls, children=[items]
-        )
+        held = [() if value is None else value for value in values] if nulls else values
+        offsets = _offsets(map(len, held), size, np.int32)
+        return pa.Array.from_buffers(kind, size, [valid, offsets], nulls, children=[_items(held, kind.value_type)])
     raise TypeError(f"no column of {kind}")
+
+
+def _items(lists: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """What the lists of a column hold, in one array."""
+    if not pa.types.is_integer(kind):
+        return column(list(chain.from_iterable(lists)), kind)
+    whole = _NUMBERS[kind]  # long lists, often arrays already, and never a null among them
+    flat = np.concatenate([np.asarray(value, dtype=whole) for value in lists] or [np.empty(0, dtype=whole)])
+    return pa.Array.from_buffers(kind, len(flat), [None, pa.py_buffer(flat)])
 
 
 def _validity(values: Sequence[Any]) -> tuple[pa.Buffer | None, int]:

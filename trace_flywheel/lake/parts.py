@@ -15,12 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trace_flywheel.lake.codec import SCHEMA, rollouts_of, row_of, size_of, table_of
+from trace_flywheel.lake.columns import column
 from trace_flywheel.lake.files import OPEN_FILE, new_file
 from trace_flywheel.lake.sidecar import Part
 from trace_flywheel.records.rollout import Rollout
 
 BATCH_ROWS, BATCH_CHARS = 1_000, 16_000_000
 """A row group: large enough for zstd 1 to run at full speed, small enough for a worker's memory."""
+READ_ROWS = 50
+"""Rows whose texts stand as Python objects at a time, beside the table that they come from."""
 PART_ROWS, PART_CHARS = 20_000, 64_000_000
 """A part: the 16 to 64 MB in which work is spread over processes."""
 
@@ -169,7 +172,9 @@ def read_rollouts(
             wanted = range(rows) if positions is None else [i for i in range(rows) if start + i in positions]
             if wanted:
                 table = file.read_row_group(group, columns=columns)
-                chosen = table if len(wanted) == rows else table.take(pa.array(wanted))
-                for i, rollout in zip(wanted, rollouts_of(chosen), strict=True):
-                    yield start + i, rollout
+                chosen = table if len(wanted) == rows else table.take(column(wanted, pa.int64()))
+                places = iter(wanted)
+                for at in range(0, len(wanted), READ_ROWS):
+                    for rollout in rollouts_of(chosen.slice(at, READ_ROWS)):
+                        yield start + next(places), rollout
             start += rows
