@@ -75,14 +75,14 @@ SMALL = """
 import sys
 from trace_flywheel.curation.dedup import near_prompts
 from trace_flywheel.curation.depth_features import features
-from trace_flywheel.curation.folding import folded_bytes
+from trace_flywheel.curation.folding import folded_texts
 from trace_flywheel.curation.sketch import Spans
 import numpy as np
 texts = [f"a small job of few words, and this is text {i} of it, " * 5 for i in range(40)]
 spans = Spans.of_texts(texts)
 near_prompts(np.arange(40) >= 20, np.arange(40) < 20, spans, 0.85)
 features(texts)
-folded_bytes(texts[0])
+folded_texts([texts[0].encode()])
 print("numba" in sys.modules)
 """
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_flywheel.flow.cleared import Cleared, Objects
+from trace_flywheel.flow.cleared import Cleared, Objects, Texts
 from trace_flywheel.redaction.policy import Policy, policy_named
 from trace_flywheel.redaction.redact import Redactor, redactor
 from trace_flywheel.redaction.scanner import Scanner
@@ -41,6 +41,24 @@ def test_lines_of_shared_messages_are_judged_as_if_each_were_scanned_whole(
         assert cleared.findings(orjson.dumps(row) + b"\n") == rules.scan(row)
 
 
+ROWS = st.recursive(
+    TEXTS | st.integers(0, 10**12) | st.none() | st.booleans(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["content", "password", "name", "value", TOKEN]), inner, max_size=3)
+    ),
+    max_leaves=12,
+).flatmap(lambda value: st.just({"messages": value}))
+
+
+@given(st.lists(ROWS, min_size=1, max_size=4), ROWS)
+def test_another_layout_of_a_row_is_judged_as_if_it_were_scanned_whole(rows: list[dict[str, Any]], last: Any) -> None:
+    rules, texts = redactor("standard"), Texts()
+    cleared = Cleared(rules)
+    for row in [*rows, {"prompt": [each["messages"] for each in rows], "completion": last}]:
+        assert cleared.line(row, None, texts) == (orjson.dumps(row), rules.scan(row))
+
+
 class Counting(Redactor):
     """A redactor that tells how much it was given to scan."""
 
@@ -67,6 +85,28 @@ def test_a_prompt_that_every_turn_repeats_is_scanned_once(counting: Counting) ->
     once = sum(len(orjson.dumps(message)) for message in chat)
     assert written > 10 * once
     assert once <= counting.seen <= 1.2 * once
+
+
+def test_a_text_that_another_layout_has_is_not_scanned_again(counting: Counting) -> None:
+    chat = [{"role": "user", "content": f"{n} {LONG}", "tool_calls": [{"arguments": '{"a": 1}'}]} for n in range(20)]
+    cleared, texts = Cleared(counting), Texts()
+    line, _ = cleared.line({"messages": chat}, None, texts)
+    before = counting.seen
+    again = [{**m, "tool_calls": [{"arguments": {"path": f"f{n}.py"}}]} for n, m in enumerate(chat)]
+    assert cleared.line({"prompt": again[:1], "completion": again[1:], "label": True}, None, texts)[1] == {}
+    assert before >= len(line)
+    assert counting.seen - before < 80 * len(chat)
+
+
+def test_what_was_calm_as_a_content_is_judged_under_another_key() -> None:
+    rules, texts, value = redactor("standard"), Texts(), "f81d4fae7dec11d0a76500a0c91e6bf6"
+    cleared = Cleared(rules)
+    assert cleared.line({"messages": [{"role": "user", "content": value}]}, None, texts)[1] == {}
+    for row in (
+        {"messages": [{"content": "x", "password": value}]},
+        {"env": [{"name": "DB_PASSWORD", "value": value}]},
+    ):
+        assert cleared.line(row, None, texts)[1] == rules.scan(row) != {}
 
 
 def test_what_has_a_finding_is_found_in_every_line(counting: Counting) -> None:

@@ -92,8 +92,9 @@ def _corrected(
 
 def has_placeholder(message: Message) -> bool:
     """Whether learning the message would teach a placeholder."""
-    texts = [text_of(message.content), message.reasoning or "", *(call.arguments for call in message.tool_calls)]
-    return any(PLACEHOLDER in text for text in texts)
+    if PLACEHOLDER in text_of(message.content) or PLACEHOLDER in (message.reasoning or ""):
+        return True
+    return any(PLACEHOLDER in call.arguments for call in message.tool_calls)
 
 
 def _flagged(messages: tuple[Message, ...], learned: list[bool]) -> tuple[Message, ...]:

@@ -16,10 +16,11 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from hashlib import blake2b
 
+import numpy as np
 import orjson
 import re2
 
-from trace_flywheel.curation.folding import folded_bytes
+from trace_flywheel.curation.folding import folded_texts
 from trace_flywheel.records.canonical import (
     canonical_arguments,
     canonical_json,
@@ -53,24 +54,21 @@ class Conversation:
         self._tools = canonical_json([[t.name, t.description, t.parameters] for t in tools if not t.inferred])
         self._rests = _rests(messages)
         self._texts = [canonical_value(text_of(m.content)).encode() for m in messages]
-        self._told = [
-            _PER_ATTEMPT.sub(b"<per attempt>", text) if m.role != "assistant" and _PER_ATTEMPT.search(text) else text
-            for m, text in zip(messages, self._texts, strict=True)
-        ]
+        self._told = _told(messages, self._texts)
 
     @cached_property
     def hashes(self) -> list[int]:
         """A 64-bit hash per message; signed, so that an Arrow int64 column holds it."""
-        return [_signed(digest) for digest in self._compared]
+        return _signed(self._compared)
 
     @cached_property
     def norms(self) -> list[int]:
         """The same over case-folded, white-space-collapsed text; arguments keep their case, commands depend on it."""
-        plain = zip(self._rests, self._texts, self._told, self._folded, strict=True)
-        return [
-            _signed(same if told is text else _digest(rest, folded_bytes(told.decode())))
-            for rest, text, told, same in plain
-        ]
+        masked = self._masked
+        digests = self._folded.copy()
+        for i, text in zip(masked, folded_texts([self._told[i] for i in masked]), strict=True):
+            digests[i] = _digest(self._rests[i], text)
+        return _signed(digests)
 
     @cached_property
     def context(self) -> str:
@@ -94,17 +92,23 @@ class Conversation:
 
     @cached_property
     def _plain(self) -> list[bytes]:
-        return [_digest(rest, text) for rest, text in zip(self._rests, self._texts, strict=True)]
+        return list(map(_digest, self._rests, self._texts))
+
+    @cached_property
+    def _masked(self) -> list[int]:
+        """Messages of which something is made up for each attempt."""
+        return [i for i, (text, told) in enumerate(zip(self._texts, self._told, strict=True)) if told is not text]
 
     @cached_property
     def _compared(self) -> list[bytes]:
-        forms = zip(self._rests, self._texts, self._told, self._plain, strict=True)
-        return [same if told is text else _digest(rest, told) for rest, text, told, same in forms]
+        digests = self._plain.copy()
+        for i in self._masked:
+            digests[i] = _digest(self._rests[i], self._told[i])
+        return digests
 
     @cached_property
     def _folded(self) -> list[bytes]:
-        forms = zip(self._rests, self._texts, strict=True)
-        return [_digest(rest, folded_bytes(text.decode())) for rest, text in forms]
+        return list(map(_digest, self._rests, folded_texts(self._texts)))
 
 
 def masks_of(messages: Sequence[Message]) -> list[bool]:
@@ -131,6 +135,18 @@ def attempt_hash(rollout: Rollout, content: str) -> str:
     recorded = [rollout.session_id, rollout.started_at, rollout.finished_at]
     identity = recorded if any(recorded) else [rollout.run_id, rollout.trace_id]
     return content_id([identity, content])
+
+
+def _told(messages: Sequence[Message], texts: Sequence[bytes]) -> list[bytes]:
+    """The texts, those that the model was told without what is made up for each attempt; the same objects elsewhere."""
+    told = [m.role != "assistant" for m in messages]
+    # No match spans a line, and mostly there is none at all.
+    if _PER_ATTEMPT.search(b"\n".join(text for text, asked in zip(texts, told, strict=True) if asked)) is None:
+        return list(texts)
+    return [
+        _PER_ATTEMPT.sub(b"<per attempt>", text) if asked and _PER_ATTEMPT.search(text) else text
+        for text, asked in zip(texts, told, strict=True)
+    ]
 
 
 def _rests(messages: Sequence[Message]) -> list[bytes]:
@@ -160,8 +176,10 @@ def _digest(rest: bytes, text: bytes) -> bytes:
     return blake2b(rest + text, digest_size=_ID_BYTES).digest()
 
 
-def _signed(digest: bytes) -> int:
-    return int.from_bytes(digest[:8], "little", signed=True)
+def _signed(digests: Sequence[bytes]) -> list[int]:
+    """The first 64 bits of each."""
+    numbers: list[int] = np.frombuffer(b"".join(digests), dtype="<i8")[:: _ID_BYTES // 8].tolist()
+    return numbers
 
 
 def _id(pieces: Iterable[bytes]) -> str:

@@ -34,13 +34,15 @@ PROMISES = {
     "card_matches_files": "Names, sizes, hashes and counts of manifest and card are those of the files.",
 }
 FAULTS_SHOWN = 5
+BUFFER = 1 << 18
+"""Bytes read at once: rows are longer than Python's own buffer, which then reads lines at a third of the speed."""
 
 
 def audit(version: Version, holdout: Holdout, redactor: Redactor) -> dict[str, list[str]]:
     """Faults by promise, all promises in the order of `PROMISES`. Rows are streamed."""
     faults: dict[str, list[str]] = {name: [] for name in PROMISES}
     rows = list(provenance(version))
-    faults["ledger_conserves"] += _ledger(version)
+    faults["ledger_conserves"] += _ledger(version, rows)
     faults["provenance_complete"] += [f for row in rows for f in _provenance(row)]
     faults["no_golden"] += list(_golden_ids(rows, holdout))
     most = shortage_of(version.manifest["settings"]["mix"]["shortage"])[1] if "mix" in version.manifest["facts"] else 1
@@ -66,7 +68,7 @@ def audit(version: Version, holdout: Holdout, redactor: Redactor) -> dict[str, l
     return faults
 
 
-def _ledger(version: Version) -> Iterator[str]:
+def _ledger(version: Version, rows: Sequence[Provenance]) -> Iterator[str]:
     table = fates(version)
     try:
         ledger = ledger_of(table)
@@ -75,9 +77,7 @@ def _ledger(version: Version) -> Iterator[str]:
         return
     if ledger.as_json() != version.manifest["counts"]:
         yield f"fates.parquet says {ledger.as_json()}, manifest.json {version.manifest['counts']}"
-    unknown = {row for ids in table["row_ids"].to_pylist() for row in ids or ()} ^ {
-        r.row_id for r in provenance(version)
-    }
+    unknown = {row for ids in table["row_ids"].to_pylist() for row in ids or ()} ^ {row.row_id for row in rows}
     if unknown:
         yield f"{len(unknown)} rows without a fate, or fates without their row"
 
@@ -138,7 +138,7 @@ class _Seen:
         self._digest, self._rows, self._size = hashlib.sha256(), 0, 0
 
     def lines(self, path: Path) -> Iterator[bytes]:
-        with path.open("rb") as stream:
+        with path.open("rb", BUFFER) as stream:
             for line in stream:
                 self._digest.update(line)
                 self._rows, self._size = self._rows + 1, self._size + len(line)

@@ -2,8 +2,9 @@
 
 The verdict on a row is that of its texts, each under its own key, and of its keys: `Redactor.scan` takes it apart into
 them, and `scan_line` is `scan` of what the line holds. So a message that was clean in one line of a row is clean in the
-next lines, which repeat it as a part of their prompts: there it is neither scanned nor encoded again. A second gate
-sees texts side by side: with one, every line is scanned whole.
+next lines, which repeat it as a part of their prompts: there it is neither scanned nor encoded again. Nor is a text
+scanned that a message has in another layout of the row too. A second gate sees texts side by side: with one, every
+line is scanned whole.
 
 Lines found clean are remembered by digest. The audit of the files that they went into scans what it reads there, unless
 it is such a line, byte for byte, in the process and under the rules that found it clean.
@@ -24,6 +25,32 @@ Objects = dict[int, tuple[dict[str, Any], bytes]]
 """Objects by their identity, which is theirs as long as they stand here, and as they are encoded."""
 
 
+class Texts:
+    """What the messages of one row said that was clean: their contents by identity, which layouts share."""
+
+    def __init__(self) -> None:
+        self._rows: list[Mapping[str, Any]] = []  # they keep the texts, and so their identities, alive
+        self._texts: set[int] = set()
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """The contents in a row that was found clean."""
+        self._rows.append(row)
+        for value in row.values():
+            if type(value) is list:
+                self._texts.update(id(m["content"]) for m in value if type(m) is dict and "content" in m)
+
+    def without(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The row without contents that were seen. No rule looks from a content to what stands beside it."""
+        if not self._rows:
+            return row
+        return {key: list(map(self._rest, value)) if type(value) is list else value for key, value in row.items()}
+
+    def _rest(self, value: Any) -> Any:
+        if type(value) is not dict or type(value.get("content")) is not str or id(value["content"]) not in self._texts:
+            return value
+        return {key: each for key, each in value.items() if key != "content"}
+
+
 class Cleared:
     """What one redactor has found clean in this process."""
 
@@ -31,20 +58,27 @@ class Cleared:
         self._redactor, self._most = redactor, most
         self._lines: set[bytes] = set()
 
-    def line(self, row: Mapping[str, Any], known: Objects | None = None) -> tuple[bytes, dict[str, int]]:
+    def line(
+        self, row: Mapping[str, Any], known: Objects | None = None, texts: Texts | None = None
+    ) -> tuple[bytes, dict[str, int]]:
         """The row as a line, byte for byte as orjson writes it, and the findings in it by rule.
 
-        `known` are objects of lines before that were clean; those of this line join them if it is clean.
+        `known` are objects of lines before that were clean, `texts` the contents that were in other layouts of the
+        row; those of this line join them if it is clean.
         """
-        if known is None:
-            line = unseen = orjson.dumps(row)
-            new: Objects = {}
-        else:
+        new: Objects = {}
+        if known is not None:
             line, unseen, new = _encoded(row, known)
+        else:
+            line = orjson.dumps(row)
+            rest = row if texts is None else texts.without(row)
+            unseen = line if rest is row else orjson.dumps(rest)
         found = self._redactor.scan_line(unseen if self._redactor.judges_texts_apart else line)
         if not found:
             if known is not None:
                 known |= new
+            if texts is not None:
+                texts.add(row)
             if len(self._lines) < self._most:
                 self._lines.add(_digest(line))
         return line, found

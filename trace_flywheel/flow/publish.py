@@ -12,7 +12,7 @@ import msgspec
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.masking import has_placeholder
 from trace_flywheel.curation.splits import split_of
-from trace_flywheel.flow.cleared import Objects, cleared_by
+from trace_flywheel.flow.cleared import Objects, Texts, cleared_by
 from trace_flywheel.flow.dataset_rows import Row
 from trace_flywheel.flow.row_facts import RowFacts
 from trace_flywheel.lake.dataset import CANONICAL
@@ -50,13 +50,14 @@ class Finisher:
 
     def lines(self, row: Row) -> dict[str, list[bytes]] | Drop:
         made: dict[str, list[bytes]] = {}
+        texts = Texts() if len(self._layouts) > 1 else None
         for one in self._layouts:
             lines: list[bytes] = []
             size = 0
             clean: Objects = {}
             for w in written(one, row):
-                # Most layouts give one line, which repeats nothing.
-                line, found = self._cleared.line(w, clean if lines else None)
+                # Most layouts give one line, which repeats nothing but what other layouts have too.
+                line, found = self._cleared.line(w, clean, None) if lines else self._cleared.line(w, None, texts)
                 size += len(line)
                 if size > MAX_LAYOUT_BYTES and one.NAME != CANONICAL:
                     self.left_out.setdefault(one.NAME, []).append(row.row_id)

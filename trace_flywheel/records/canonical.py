@@ -7,12 +7,15 @@ import hashlib
 import math
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Any
 
 import orjson
 
-_FRACTION = re.compile(rb"[0-9][.eE]")
-"""In every JSON number that has another spelling (and in some texts, which are looked at more closely)."""
+SHORT = 4_096
+"""Characters of arguments that are remembered: the calls of one rollout are asked for more than once."""
+_WHOLE = re.compile(rb"\.0(?:[,}\]]|\Z)")
+"""In every JSON number that is whole and written as a fraction, and in some texts, which are looked at closely."""
 
 
 def canonical_value(value: Any) -> Any:
@@ -36,28 +39,9 @@ def canonical_json(value: Any) -> bytes:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # keys that are no text
         return orjson.dumps(canonical_value(value), option=orjson.OPT_SORT_KEYS)
-    if data.isascii() and _FRACTION.search(data) is None:
+    if _WHOLE.search(data) is None and (data.isascii() or unicodedata.is_normalized("NFC", data.decode())):
         return data
-    return data if _is_canonical(value) else orjson.dumps(canonical_value(value), option=orjson.OPT_SORT_KEYS)
-
-
-def _is_canonical(value: Any) -> bool:
-    """Whether `canonical_value` would change nothing: ASCII is NFC, and only floats have several spellings."""
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        kind = type(one)
-        if kind is str:
-            if not one.isascii():
-                return False
-        elif kind is dict:
-            waiting += one
-            waiting += one.values()
-        elif kind is list or kind is tuple:
-            waiting += one
-        elif not (kind is int or kind is bool or one is None):
-            return False
-    return True
+    return orjson.dumps(canonical_value(value), option=orjson.OPT_SORT_KEYS)
 
 
 def sha256_hex(data: bytes) -> str:
@@ -72,11 +56,18 @@ def content_id(value: Any, length: int = 32) -> str:
 
 def canonical_arguments(text: str) -> str:
     """A tool call's arguments in one spelling; text that is no JSON stays as it is."""
+    return _short_arguments(text) if len(text) <= SHORT else _arguments(text)
+
+
+def _arguments(text: str) -> str:
     try:
         value = orjson.loads(text) if text.strip() else {}
     except orjson.JSONDecodeError:
         return text
     return canonical_json({} if value is None else value).decode()
+
+
+_short_arguments = lru_cache(maxsize=256)(_arguments)
 
 
 def folded(text: str) -> str:

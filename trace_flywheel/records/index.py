@@ -7,6 +7,8 @@ Two views of a rollout are described. The *row view* is the SFT row it would bec
 `exact_hash`, sketches and shingles. The *pair view* is the rollout as recorded: `message_hashes`, `message_norms`.
 """
 
+from typing import Any
+
 import msgspec
 
 from trace_flywheel.records.rollout import ErrorBy, Verdict
@@ -14,6 +16,8 @@ from trace_flywheel.records.rollout import ErrorBy, Verdict
 INDEX_VERSION = 4
 PERMUTATIONS = 128
 """128 permutations: standard error of the Jaccard estimate 1/sqrt(128) = 0.088; exact verification decides."""
+Numbers = Any
+"""Integers as a list or as a numpy array; a column is made from either."""
 
 
 class IndexEntry(msgspec.Struct, frozen=True):
@@ -85,9 +89,9 @@ class IndexEntry(msgspec.Struct, frozen=True):
     """128 x uint32 little-endian, datasketch affine32, of the row's user turns."""
     supervised_sketch: bytes
     """The same of its supervised assistant text, tool names and canonical arguments."""
-    prompt_shingles: list[int]
+    prompt_shingles: Numbers
     """Sorted unique 32-bit shingle hashes behind the sketch: exact Jaccard without the text."""
-    supervised_shingles: list[int]
+    supervised_shingles: Numbers
 
     golden_hits: str | None
     """JSON evidence of a golden's answer or short statement that is there whole; None where there is none."""

@@ -29,6 +29,8 @@ DETECTORS = (
 )
 """Hyperscan expressions, one a kind of joint: necessary conditions. Asked for the letters around a concatenation too,
 the database of literals would take a tenth more time."""
+SPELT_DETECTOR = r"\\u(?:[^0]|0[^0]|00[^01])"
+"""A letter spelt as an escape. A JSON writer spells control characters so, and nothing else."""
 _PRESENT = re2.compile("|".join(_KINDS).encode())
 _JOINT = re.compile(
     rb"\\(?:\r?\n|\\\\n)\+?"

@@ -110,9 +110,13 @@ class Looker:
             seen.found |= self._found_in(parsed, budget)
         return seen
 
-    def look_at_line(self, line: bytes, budget: Budget) -> dict[Leaf, list[Finding]]:
-        """Findings of a line of JSON, which is taken apart only where a detector sees something."""
-        if self._scanner.look([line]).calm:
+    def look_at_line(self, line: bytes, budget: Budget) -> dict[Leaf, list[Finding]] | None:
+        """Findings of a line of JSON, which is taken apart only where a detector sees something; None where letters are
+        spelt as escapes, so that the detectors may not see everything."""
+        look = self._scanner.look([line])
+        if look.spelt:
+            return None
+        if look.calm:
             return {}
         with budget.enforced():
             return self._found_in([node_of(line.decode())], budget)

@@ -6,7 +6,6 @@ what still matches after redaction is dropped, and so is a rollout with a secret
 fails on. A drop names rules, not values.
 """
 
-import re
 from collections import Counter
 from functools import cache
 from typing import Any, TypeVar
@@ -34,8 +33,6 @@ from trace_flywheel.redaction.strings import strings_of, with_strings
 from trace_flywheel.redaction.tokens import without_tokens
 
 Record = TypeVar("Record")
-_SPELT = re.compile(rb"\\u(?!00[01])")
-"""A letter spelt as an escape, which detectors would not see: only control characters are written so."""
 BUDGET = 300.0
 """Seconds for one record, all rounds (`budget`)."""
 
@@ -147,12 +144,14 @@ class Redactor:
     def scan_line(self, line: bytes) -> dict[str, int]:
         """`scan` of a row that stands as a line of JSON, an object as orjson writes it: parsed only where a detector
         sees something."""
-        if self._second_gate != "none" or _SPELT.search(line) or line.count(b"{") + line.count(b"[") > LIMIT:
+        if self._second_gate != "none" or line.count(b"{") + line.count(b"[") > LIMIT:
             return self.scan(orjson.loads(line))
         try:
             found = self._looker.look_at_line(line, Budget(self._budget))
         except RuleTimeoutError as slow:
             return {slow.rule: 1}
+        if found is None:
+            return self.scan(orjson.loads(line))
         counts = Counter(finding.rule.name for findings in found.values() for finding in findings)
         return dict(sorted(counts.items()))
 

@@ -13,7 +13,7 @@ import re2
 from trace_flywheel.redaction.assignment import is_secret_value
 from trace_flywheel.redaction.budget import UNLIMITED, Budget
 from trace_flywheel.redaction.engines import Engine, HyperscanEngine, Re2Engine, best_engine
-from trace_flywheel.redaction.joints import DETECTORS, Joined, has_joint
+from trace_flywheel.redaction.joints import DETECTORS, SPELT_DETECTOR, Joined, has_joint
 from trace_flywheel.redaction.marks import DETECTOR as MARK_DETECTOR
 from trace_flywheel.redaction.marks import OPENS
 from trace_flywheel.redaction.patterns import searching
@@ -44,9 +44,12 @@ class Look:
         """`data` is the leaves with separators around them; where each begins is asked only when there is a hit."""
         self._scanner, self.data = scanner, data
         seen = scanner.engine.hits(data)
-        hits = [hit for hit in seen if hit[0] != scanner.mark]
-        self.marked = len(hits) < len(seen)
+        hits = [hit for hit in seen if hit[0] not in scanner.told]
+        told = {expression for expression, _ in seen} & scanner.told if len(hits) < len(seen) else ()
+        self.marked = scanner.mark in told
         """Whether a placeholder stands anywhere."""
+        self.spelt = scanner.spelt in told
+        """Whether a letter is spelt as an escape anywhere, which in a line of JSON detectors do not see."""
         self.calm = not hits
         """No detector matches anywhere: there is no finding."""
         if self.calm:
@@ -102,6 +105,7 @@ class Scanner:
                 *((rule.database, rule.expression()) for rule in self.rules),
                 *(("literal", joint) for joint in DETECTORS),
                 ("literal", MARK_DETECTOR),
+                ("literal", SPELT_DETECTOR),
             ]
             unique = list(dict.fromkeys(expressions))
             self.engine: Engine = (engine or best_engine())(unique)
@@ -110,7 +114,9 @@ class Scanner:
         places = {expression: place for place, expression in enumerate(unique)}
         self.rules_of: list[list[int]] = [[] for _ in unique]
         """Rules by expression; an index past the last rule means a joint inside a value, or a placeholder."""
-        self.mark = places["literal", MARK_DETECTOR]
+        self.mark, self.spelt = places["literal", MARK_DETECTOR], places["literal", SPELT_DETECTOR]
+        self.told = frozenset((self.mark, self.spelt))
+        """Expressions that point at no finding."""
         for rank, expression in enumerate(expressions):
             self.rules_of[places[expression]].append(rank)
         self._implied = [not rule.detect and not rule.confirm for rule in self.rules]
