@@ -29,6 +29,8 @@ _MESSAGE_KEYS = frozenset(
         *("tool_calls", "function_call", "tool_call_id", "token_ids", "logprobs"),
     }
 )
+_TEXT_KEYS = _MESSAGE_KEYS - {"train_on", "token_ids", "logprobs"}
+"""Keys of a message that `message_of` reads whole."""
 _ROW_KEYS = frozenset(
     {
         *("trace_id", "task_id", "messages", "tools", "task_digest", "suite", "agent", "agent_version", "model"),
@@ -133,6 +135,8 @@ class _Tokens(msgspec.Struct, omit_defaults=True):
 
 def _with_tokens(message: Message, item: dict[str, Any]) -> Message:
     """The message with what the row records beside its text; tokens in another form than lists stay in `extra`."""
+    if item.keys() <= _TEXT_KEYS:
+        return message
     extra = {key: value for key, value in item.items() if key not in _MESSAGE_KEYS}
     try:
         tokens = msgspec.convert(item, _Tokens)

@@ -143,11 +143,14 @@ class _Pairing:
     def done(self) -> Paired:
         out: list[Message] = []
         for turn in self.turns:
-            if turn.message is not None:
-                out.append(msgspec.structs.replace(turn.message, tool_calls=tuple(turn.calls)))
+            if (message := turn.message) is not None:
+                calls = tuple(turn.calls)
+                out.append(
+                    message if message.tool_calls == calls else msgspec.structs.replace(message, tool_calls=calls)
+                )
             out += [_answering(turn, position, turn.results[position]) for position in sorted(turn.results)]
-            for message, found in turn.others:
-                out.append(message if found is None else _answering(found.turn, found.position, message))
+            for other, found in turn.others:
+                out.append(other if found is None else _answering(found.turn, found.position, other))
         return Paired(tuple(out), tuple(self.orphans), self.renamed, self.merged)
 
 

@@ -47,7 +47,9 @@ def _chat_message(
         row["tool_call_id"] = message.tool_call_id
     if message.name is not None:
         row["name"] = message.name
-    content = text_of(message.content) if has_only_text(message.content) else message.content
+    content = message.content
+    if isinstance(content, list) and has_only_text(content):
+        content = text_of(content)
     # Chat templates render the text of every other turn; only an assistant's may be missing.
     row["content"] = content or (absent if message.role == "assistant" else "")
     if reasoning and message.reasoning:
@@ -134,4 +136,4 @@ def unmasked(messages: Sequence[Message]) -> Sequence[Message]:
 
 def without_mask(message: ChatMessage) -> ChatMessage:
     """The message for a layout that has no per-message flag."""
-    return {key: value for key, value in message.items() if key != "train_on"}
+    return {key: value for key, value in message.items() if key != "train_on"} if "train_on" in message else message

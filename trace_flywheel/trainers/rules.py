@@ -24,31 +24,33 @@ def conversation_faults(
 ) -> Iterator[str]:
     """Faults of a conversation that already has the layout's shape. The canonical layout holds late system turns and
     content parts, which trainers do not load."""
-    names = tool_names(tools)
+    names = tool_names(tools) if tools else None
     calls = 0
     open_calls: dict[str, int] = {}
     for position, message in enumerate(messages):
-        where = f"{at}[{position}]"
         role = message["role"]
-        if role == "system" and position and not canonical:
-            yield f"{where}: a system message may only stand first"
         if not canonical:
-            yield from part_faults(message, where)
+            if role == "system" and position:
+                yield f"{at}[{position}]: a system message may only stand first"
+            if isinstance(message.get("content"), list):
+                yield from part_faults(message, f"{at}[{position}]")
         if role == "tool":
-            yield from _result_faults(message, where, open_calls)
+            call_id = message.get("tool_call_id")
+            if not call_id or open_calls.pop(call_id, None) is None:
+                yield _result_fault(message, f"{at}[{position}]")
             continue
         for call_id, asked in open_calls.items():
-            yield f"{at}[{asked}]: call {call_id!r} has no result before {where}"
+            yield f"{at}[{asked}]: call {call_id!r} has no result before {at}[{position}]"
         open_calls.clear()
         if role == "assistant":
             for call in message.get("tool_calls") or ():
                 calls += 1
-                yield from _call_faults(call, where, names if tools else None)
+                yield from _call_faults(call, f"{at}[{position}]", names)
                 if call["id"] in open_calls:
-                    yield f"{where}: two calls have the id {call['id']!r}"
+                    yield f"{at}[{position}]: two calls have the id {call['id']!r}"
                 open_calls[call["id"]] = position
         elif message.get("tool_calls"):
-            yield f"{where}: tool_calls on a {role} message; only an assistant calls tools"
+            yield f"{at}[{position}]: tool_calls on a {role} message; only an assistant calls tools"
     last = len(messages) - 1
     for call_id, asked in open_calls.items():
         if asked != last:
@@ -76,12 +78,12 @@ def taught_faults(messages: Sequence[Row], at: str) -> Iterator[str]:
             yield f"{at}[{position}]: a call without a JSON object as arguments, which this trainer would train on"
 
 
-def _result_faults(message: Row, where: str, open_calls: dict[str, int]) -> Iterator[str]:
+def _result_fault(message: Row, where: str) -> str:
+    """Of a result that no open call has asked for."""
     call_id = message.get("tool_call_id")
     if not call_id:
-        yield f"{where}: a tool message needs a tool_call_id"
-    elif open_calls.pop(call_id, None) is None:
-        yield f"{where}: tool_call_id {call_id!r} answers no open call of the turn before it"
+        return f"{where}: a tool message needs a tool_call_id"
+    return f"{where}: tool_call_id {call_id!r} answers no open call of the turn before it"
 
 
 def _call_faults(call: Row, where: str, names: set[str] | None) -> Iterator[str]:
