@@ -93,5 +93,6 @@ def test_entries_are_columns_of_one_schema() -> None:
     table = index_table([of(ROLLOUT), of(ROLLOUT)])
     assert table.schema == INDEX_SCHEMA
     row = table.to_pylist()[0]
-    assert msgspec.convert(row, IndexEntry) == of(ROLLOUT)
+    kept = {name: list(v) if "shingles" in name else v for name, v in msgspec.structs.asdict(of(ROLLOUT)).items()}
+    assert row == kept
     assert index_table([]).num_rows == 0

@@ -27,6 +27,7 @@ from trace_flywheel.redaction.policy import Allowed, Policy, Sighting, fingerpri
 from trace_flywheel.redaction.replacing import name_with_marks
 from trace_flywheel.redaction.rounds import NumberFindingError as NumberFindingError
 from trace_flywheel.redaction.rounds import cleaned
+from trace_flywheel.redaction.rules import Rule
 from trace_flywheel.redaction.scanner import Scanner
 from trace_flywheel.redaction.second_gate import found_by_kingfisher
 from trace_flywheel.redaction.strings import strings_of, with_strings
@@ -206,4 +207,10 @@ def redactor(policy: Policy | str) -> Redactor:
 
 @cache
 def _redactor(policy: Policy) -> Redactor:
-    return Redactor(Scanner(policy.in_force()), policy)
+    return Redactor(_scanner(policy.in_force()), policy)
+
+
+@cache
+def _scanner(rules: tuple[Rule, ...]) -> Scanner:
+    """Policies that differ in what they tell or allow share one."""
+    return Scanner(rules)
