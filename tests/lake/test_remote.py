@@ -3,29 +3,17 @@
 import importlib.util
 import json
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.conftest import missing
 from tests.harden.erasures import holding
+from tests.lake.s3 import datasets, newest, run_flow, write_run
 from trace_flywheel.cli.main import main
 from trace_flywheel.cli.refresh import refreshed
-from trace_flywheel.flow import tables
-from trace_flywheel.flow.curation import Curation
-from trace_flywheel.flow.datasets import make
 from trace_flywheel.flow.home import lake_of, remote_of, shared
 from trace_flywheel.flow.ingest import ingest
-from trace_flywheel.flow.names import every
 from trace_flywheel.flow.watch import watch
 from trace_flywheel.lake.objects import Objects, RemoteError
 from trace_flywheel.lake.pointers import folder_of, pointers
@@ -33,121 +21,13 @@ from trace_flywheel.lake.quarantine import quarantine, quarantines, release
 from trace_flywheel.lake.remote import Remote
 from trace_flywheel.lake.withdrawn import in_force, note
 from trace_flywheel.records.grading import Withdrawal
-from trace_flywheel.settings import Settings, SettingsError, load_settings
+from trace_flywheel.settings import Settings, SettingsError
 
 pytestmark = pytest.mark.xdist_group("s3")
-SERVER_SECONDS = 120
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an S3 server that keeps everything in memory."""
-    for package in ("obstore", "moto", "flask"):
-        if importlib.util.find_spec(package) is None:
-            missing("obstore and moto[server] are not installed")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    log = tmp_path_factory.mktemp("s3") / "log"
-    with log.open("wb") as stream:
-        process = subprocess.Popen(command, stdout=stream, stderr=stream)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        end = time.monotonic() + SERVER_SECONDS
-        while True:
-            try:
-                urllib.request.urlopen(address, timeout=5).close()
-                break
-            except (urllib.error.URLError, OSError):
-                assert time.monotonic() < end, log.read_text()
-                time.sleep(0.3)
-        yield address
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(30)
-
-
-@pytest.fixture
-def url(server: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
-    """A bucket of its own."""
-    for name, value in {
-        "AWS_ENDPOINT_URL": server,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    bucket = request.node.name.replace("_", "-")[:50].strip("-")
-    urllib.request.urlopen(urllib.request.Request(f"{server}/{bucket}", method="PUT")).close()
-    return f"s3://{bucket}/team one/home"
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Callable[..., Settings]:
-    def make(name: str, remote: str = "", **more: Any) -> Settings:
-        return load_settings(
-            home=tmp_path / name,
-            roots=(tmp_path / "jobs",),
-            ingest={"workers": 1},
-            lake={"remote": remote},
-            layouts=("messages",),
-            **more,
-        )
-
-    return make
-
-
-def write_run(folder: Path, name: str, rewards: tuple[float, ...] = (0.0, 0.0, 1.0, 1.0)) -> None:
-    rows = [
-        {
-            "task_id": f"task-{name}",
-            "trace_id": f"{name}-a{attempt}",
-            "messages": [
-                {"role": "user", "content": f"Mend part {name} of the table and tell ann@example.com."},
-                {
-                    "role": "assistant",
-                    "content": f"Mended {name} in {attempt} steps: {' '.join(map(str, range(attempt, 30)))}.",
-                },
-            ],
-            "verdict": "pass" if reward else "fail",
-            "reward": reward,
-            "grader": "tests",
-        }
-        for attempt, reward in enumerate(rewards)
-    ]
-    (folder / "jobs" / "runs" / name).mkdir(parents=True, exist_ok=True)
-    (folder / "jobs" / "runs" / name / "results.json").write_text(json.dumps(rows))
-
-
-def datasets(settings: Settings) -> dict[str, bytes]:
-    top = settings.home / "datasets"
-    return {p.relative_to(top).as_posix(): p.read_bytes() for p in top.rglob("*") if p.is_file()}
 
 
 def stored(url: str, settings: Settings) -> dict[str, str]:
     return Objects(url).listed("")
-
-
-def run_flow(settings: Settings) -> int:
-    """Everything that a refresh makes, without Dagster; how many runs were ingested."""
-    with shared(settings):
-        lake = lake_of(settings)
-        seen = watch(settings, lake)
-        ingest(seen.todo, lake, settings, seen.inputs, workers=1)
-        curation = Curation(lake, settings, seen.inputs)
-        tables.grouped_advantages(curation)
-        tables.depth_classifier(curation)
-        for kind, recipe in every(settings):
-            make(curation, kind, recipe)
-    return len(seen.todo)
-
-
-def newest(settings: Settings) -> dict[str, bytes]:
-    """The newest versions and the files that name them."""
-    files = datasets(settings)
-    named = {n.split("/")[0]: text.decode().strip() for n, text in files.items() if n.endswith("/latest")}
-    return {n: text for n, text in files.items() if n.endswith("/latest") or n.split("/")[1] == named[n.split("/")[0]]}
 
 
 def test_another_machine_finds_the_work_done_and_publishes_the_same_bytes(
@@ -230,7 +110,7 @@ def test_a_writer_that_is_killed_before_the_pointer_changes_nothing_for_readers(
     assert folder is not None
     half = folder.rsplit("/", 1)[0] + "/0000000000000000"
     shutil.copytree(first.home / folder, first.home / half)
-    Remote(url, first.home)._create(half)
+    Remote(url, first.home)._folders.create(half)
     assert set(stored(url, first)) > objects
     with shared(second):
         found = lake_of(second).sidecar("rollout_index", "jobs/a")

@@ -34,6 +34,8 @@ def bring_up_to_date(settings: Settings) -> None:
 def shared(settings: Settings) -> Iterator[None]:
     """A block that begins with what the object store has, and whose changes stand there when it ends well."""
     bring_up_to_date(settings)
+    if (remote := remote_of(settings)) is not None:
+        remote.end_push()
     yield
     if (remote := remote_of(settings)) is not None:
         remote.push()

@@ -15,6 +15,7 @@ import msgspec
 
 from trace_flywheel.flow.ingest_tasks import Outcome
 from trace_flywheel.flow.workers import Crash, run_tasks
+from trace_flywheel.lake.objects import RemoteError
 from trace_flywheel.lake.quarantine import quarantine
 from trace_flywheel.lake.sidecar import Sidecar
 from trace_flywheel.lake.store import Lake
@@ -94,6 +95,9 @@ class Step(Generic[Task, Shared]):
             stack = ExitStack()
             try:
                 job = self.plan(run, fingerprint, stack)
+            except RemoteError:  # text could not be fetched: no fault of the run's
+                stack.close()
+                raise
             except (OSError, FlywheelError) as error:
                 stack.close()
                 queue.append(self.quarantined(run, fingerprint, str(error)))

@@ -7,7 +7,8 @@ The folders of a home are named by their content, so their objects are only crea
 fates of versions that an erasure takes names out of. A pointer
 is put last and only over the one that this home saw last (`If-Match`): a reader sees the old state or the new one, a
 killed writer leaves the old one, and of two writers one is told to look again. `<home>/remote.json` remembers the
-pointers as they were seen. Text of run partitions is fetched when it is read, everything else by `pull`.
+pointers as they were seen, and what is to go once no pointer names it: a push that was killed is ended by the next.
+Text of run partitions is fetched when it is read, everything else by `pull`.
 """
 
 import fcntl
@@ -20,26 +21,15 @@ from typing import TypeVar
 
 import msgspec
 
-from trace_flywheel.lake.files import (
-    OPEN_FILE,
-    OPEN_FOLDER,
-    PRIVATE_FILE,
-    PRIVATE_FOLDER,
-    TEMPORARY,
-    keep_only,
-    make_folder,
-    new_file,
-    replace_text,
-    settle,
-    workplace,
-)
-from trace_flywheel.lake.objects import Objects, RemoteError
+from trace_flywheel.lake.files import PRIVATE_FOLDER, TEMPORARY, keep_only, make_folder, replace_text
+from trace_flywheel.lake.objects import MissingError, Objects, RemoteError
 from trace_flywheel.lake.pointers import GOLDENS, LOGS, PURGED, RAW, folder_of, is_text, mode_of, ordered, pointers
+from trace_flywheel.lake.remote_folders import Folders
+from trace_flywheel.lake.remote_state import Seen, State, recalled, remember
 from trace_flywheel.records.canonical import sha256_hex
 
 Value = TypeVar("Value")
 
-STATE = "remote.json"
 POINTERS = "pointers/"
 TRANSFERS = 16
 """Requests under way at once: a small object takes a round trip, not bandwidth."""
@@ -47,26 +37,12 @@ TRIES = 3
 """Looks at a pointer whose folder another writer replaced meanwhile."""
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """A pointer as this home last read or wrote it: the store's tag, the digest of its bytes, the folder it names."""
-
-    tag: str
-    sha256: str
-    folder: str | None = None
-
-
-class _State(msgspec.Struct):
-    url: str
-    pointers: dict[str, Seen] = {}
-    versions: list[str] = []
-    """Dataset versions that stand both here and there."""
-
-
 class Remote:
     """The object store at `url` (`s3://bucket/prefix`) and the home that mirrors it."""
 
     def __init__(self, url: str, home: Path) -> None:
         self.url, self._home, self._objects = url, home, Objects(url)
+        self._folders = Folders(self._objects, home)
 
     # from the store
 
@@ -76,7 +52,9 @@ class Remote:
             return self._pull()
 
     def _pull(self) -> int:
-        state, there = self._state(), self._objects.listed(POINTERS)
+        state, there = recalled(self._home, self.url), self._objects.listed(POINTERS)
+        if self._local_change(PURGED, state):  # of an erasure that the store does not know: its versions go there too
+            self._let_go(state, set(state.versions) - set(self._versions_here()))
         # One that is away here was lost with its home's files, not removed: what is removed goes from the store too.
         changed = [
             path
@@ -88,43 +66,43 @@ class Remote:
             state.pointers[path] = self._join(path)
         changed = [path for path in changed if path not in ours]
         for path, seen in zip(changed, self._parallel(self._adopt, changed), strict=True):
-            state.pointers[path] = seen
+            if seen is not None:
+                state.pointers[path] = seen
         for path in sorted(state.pointers.keys() - there.keys()):
             self._forget(path, state.pointers.pop(path))
-        state.versions = self._versions_here()
-        self._remember(state)
+        named = {seen.folder for seen in state.pointers.values()}
+        state.versions = [v for v in self._versions_here() if v in state.versions or v in named]
+        remember(self._home, state)
         return len(changed)
 
     def fetch_versions(self) -> None:
         """Bring every dataset version here, not the newest ones alone."""
-        self._parallel(self.fetch, sorted(self.versions()))
+        with self._alone():
+            state, there = recalled(self._home, self.url), sorted(self.versions())
+            fetched = [folder for folder, whole in zip(there, self._parallel(self.fetch, there), strict=True) if whole]
+            state.versions = sorted({*state.versions, *fetched})
+            remember(self._home, state)
 
     def versions(self) -> set[str]:
         """Folders of all versions in the store, below the home."""
-        return {"/".join(["datasets", *name.split("/")[:2]]) for name in self._objects.listed("datasets/")}
+        return self._folders.versions()
 
     def fetch(self, folder: str) -> bool:
         """Bring one folder here, whole; False where the store has none of this name."""
-        final = self._home / folder
-        if final.is_dir():
-            return True
-        names = [name for name in self._objects.listed(f"{folder}/") if name]
-        if not names:
-            return False
-        private = PurePosixPath(folder).parts[1] == RAW
-        with workplace(final.parent, PRIVATE_FOLDER if private else OPEN_FOLDER) as place:
-            for name in names:
-                (place / name).parent.mkdir(parents=True, exist_ok=True)
-                with new_file(place / name, PRIVATE_FILE if private else OPEN_FILE) as file:
-                    for block in self._objects.blocks(f"{folder}/{name}"):
-                        file.write(block)
-            settle(place, final)
-        return True
+        return self._folders.fetch(folder)
 
-    def _adopt(self, path: str) -> Seen:
-        """Take a pointer over, its folder first."""
+    def need(self, folder: str) -> None:
+        """Bring one folder that a pointer of this home names. Raises `RemoteError` where it stands nowhere any more."""
+        if not self.fetch(folder):
+            raise RemoteError(f"{self.url}: another writer replaced {folder} since this command began; run it again")
+
+    def _adopt(self, path: str) -> Seen | None:
+        """Take a pointer over, its folder first; None where it was removed meanwhile."""
         for _ in range(TRIES):
-            text, tag = self._objects.read(POINTERS + path)
+            try:
+                text, tag = self._objects.read(POINTERS + path)
+            except MissingError:
+                return None
             folder = folder_of(path, text)
             if path.startswith(f"lake/{RAW}/"):
                 make_folder(self._home / "lake" / RAW, PRIVATE_FOLDER)
@@ -158,42 +136,59 @@ class Remote:
         with self._alone():
             return self._push()
 
+    def end_push(self) -> None:
+        """Push again where a push was killed, or an erasure before it."""
+        with self._alone():
+            state = recalled(self._home, self.url)
+            if state.leaving or (state.pointers and self._local_change(PURGED, state)):
+                self._push()
+
     def _push(self) -> int:
-        state, here = self._state(), dict(pointers(self._home))
-        for folder in sorted(set(self._versions_here()) - set(state.versions)):
-            self._create(folder)
+        state, here, versions = recalled(self._home, self.url), dict(pointers(self._home)), self._versions_here()
+        self._let_go(state, set(state.versions) - set(versions))
+        for folder in sorted(set(versions) - set(state.versions)):
+            self._folders.create(folder)
+        state.versions = versions
         changed = [path for path, text in here.items() if self._differs(path, text, state)]
-        for folder in state.versions if PURGED in changed else ():  # an erasure takes names out of versions that stay
-            self._put_again(f"{folder}/", "fates.parquet")
+        if PURGED in changed:  # an erasure takes names out of versions that stay
+            for folder in versions:
+                self._put_again(f"{folder}/", "fates.parquet")
+            self._folders.sweep({seen.folder for seen in state.pointers.values() if seen.folder is not None})
         # What says that something must go comes first, what people read comes last.
         for group in ordered(changed):
+            before = {path: state.pointers[path] for path in group if path in state.pointers}
+            self._let_go(state, {seen.folder for path, seen in before.items() if path.startswith("lake/")})
             done = self._parallel(lambda path: self._replace(path, here[path], state.pointers.get(path)), group)
-            for path, seen in zip(group, done, strict=True):
-                before, state.pointers[path] = state.pointers.get(path), seen
-                if before is not None and before.folder not in (None, seen.folder) and path.startswith("lake/"):
-                    self._objects.delete_below(f"{before.folder}/")
-            self._remember(state)
-        for path in sorted(state.pointers.keys() - here.keys()):
-            gone = state.pointers.pop(path)
-            self._objects.delete(POINTERS + path)
-            if gone.folder is not None:
-                self._objects.delete_below(f"{gone.folder}/")
-        versions = self._versions_here()
-        for folder in sorted(set(state.versions) - set(versions)):
-            self._objects.delete_below(f"{folder}/")
-        state.versions = versions
-        self._remember(state)
+            state.pointers |= dict(zip(group, done, strict=True))
+            remember(self._home, state)
+        gone = state.pointers.keys() - here.keys()
+        self._let_go(state, {state.pointers[path].folder for path in gone})
+        self._objects.delete(POINTERS + path for path in sorted(gone))
+        state.pointers = {path: seen for path, seen in state.pointers.items() if path not in gone}
+        self._remove_leaving(state)
         return len(changed)
+
+    def _let_go(self, state: State, folders: set[str | None] | set[str]) -> None:
+        """Note that these folders are to go, before anything is done that makes them needless."""
+        more = {folder for folder in folders if folder is not None} - set(state.leaving)
+        if more:
+            state.leaving = sorted({*state.leaving, *more})
+            remember(self._home, state)
+
+    def _remove_leaving(self, state: State) -> None:
+        """Remove what is to go, but for what is named again, here or by another home."""
+        needed = {seen.folder for seen in state.pointers.values()} | set(self._versions_here())
+        self._parallel(self._folders.delete, [folder for folder in state.leaving if folder not in needed])
+        state.leaving = []
+        remember(self._home, state)
 
     def _replace(self, path: str, text: bytes, before: Seen | None) -> Seen:
         folder = folder_of(path, text)
         if folder is not None:
-            self._create(folder)
+            self._folders.create(folder)
         tag = self._objects.replace(POINTERS + path, text, None if before is None else before.tag)
         if tag is None:
-            now, tag = self._objects.read(POINTERS + path)
-            if now != text:
-                raise RemoteError(f"{path}: another writer changed it in {self.url}; refresh again")
+            raise RemoteError(f"{path}: another writer changed it in {self.url}; refresh again")
         return Seen(tag, sha256_hex(text), folder)
 
     def _put_again(self, folder: str, name: str) -> None:
@@ -201,12 +196,6 @@ class Remote:
         path, tag = self._home / folder / name, self._objects.listed(folder).get(name)
         if tag and path.is_file() and self._objects.replace(folder + name, path.read_bytes(), tag) is None:
             raise RemoteError(f"{folder}{name}: another writer changed it in {self.url}; refresh again")
-
-    def _create(self, folder: str) -> None:
-        """Put the objects of a folder that do not stand there yet. Their names are their content."""
-        top = self._home / folder
-        for path in sorted(p for p in top.rglob("*") if p.is_file() and not p.name.startswith(TEMPORARY)):
-            self._objects.create(f"{folder}/{path.relative_to(top).as_posix()}", path)
 
     # both
 
@@ -222,10 +211,10 @@ class Remote:
         with ThreadPoolExecutor(TRANSFERS) as pool:
             return list(pool.map(work, paths))
 
-    def _differs(self, path: str, text: bytes, state: _State) -> bool:
+    def _differs(self, path: str, text: bytes, state: State) -> bool:
         return path not in state.pointers or state.pointers[path].sha256 != sha256_hex(text)
 
-    def _local_change(self, path: str, state: _State) -> bool:
+    def _local_change(self, path: str, state: State) -> bool:
         local = self._home / path
         if not local.is_file():
             return False
@@ -236,15 +225,3 @@ class Remote:
         return sorted(
             p.parent.relative_to(self._home).as_posix() for p in found if not p.parent.name.startswith(TEMPORARY)
         )
-
-    def _state(self) -> _State:
-        try:
-            state = msgspec.json.decode((self._home / STATE).read_bytes(), type=_State)
-        except FileNotFoundError:
-            return _State(self.url)
-        except msgspec.DecodeError as error:
-            raise RemoteError(f"{self._home / STATE}: damaged ({error}); remove it and refresh") from None
-        return state if state.url == self.url else _State(self.url)
-
-    def _remember(self, state: _State) -> None:
-        replace_text(self._home / STATE, msgspec.json.encode(state, order="sorted").decode() + "\n")

@@ -180,7 +180,7 @@ class Lake:
         """Where a partition's files lie; fetched first where only the object store has them."""
         folder = self.folder(sidecar.asset, sidecar.run_id) / sidecar.generation
         if self._remote is not None:
-            self._remote.fetch(folder.relative_to(self.home).as_posix())
+            self._remote.need(folder.relative_to(self.home).as_posix())
         return folder
 
     def drops(self, sidecar: Sidecar) -> tuple[Drop, ...]:
