@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.flow.conftest import Flow, trace, write_runs
 from trace_flywheel.curation.dedup import near_duplicates
 from trace_flywheel.curation.sketch import Spans
 from trace_flywheel.flow import near_ray
@@ -59,6 +60,11 @@ def index_files(folder: Path, files: int, rows: int) -> tuple[pd.DataFrame, Colu
     frame = pd.DataFrame(records)
     file, at = (frame.pop(name).to_numpy(dtype=np.int32) for name in ("file", "at"))
     return frame, Columns(tuple(paths), file, at)
+
+
+def published(flow: Flow) -> dict[str, bytes]:
+    top = flow.settings.home / "datasets"
+    return {p.relative_to(top).as_posix(): p.read_bytes() for p in top.rglob("*") if p.is_file()}
 
 
 @pytest.fixture
@@ -110,6 +116,23 @@ def test_two_nodes_and_one_that_is_killed_give_what_one_process_gives(
     one_died = near_duplicates_on_ray(frame, alive, rank, columns, 0.85, cluster.address)
     pd.testing.assert_frame_equal(one_died, wanted)
     assert lost[0] > 0, "the node that died held answers"
+
+    monkeypatch.setattr(near_ray, "_components", components)
+    # The published files too, made by a process that connects to the cluster itself, as `flywheel refresh` does.
+    rng = random.Random(4)
+    said = [" ".join(rng.choices(WORDS, k=80)) for _ in range(30)]
+    near = [f"{text} {rng.choice(WORDS)}" for text in said]
+    rows = [trace(f"t-{n}", f"task {n % 5}", 1.0, n) for n in range(60)]
+    for row, text in zip(rows, said + near, strict=True):
+        row["messages"] = [{"role": "user", "content": "Do it."}, {"role": "assistant", "content": text}]
+    root = write_runs(tmp_path / "data", {"r": rows})
+    everything = {"selection": {"keep_fraction": 1.0, "max_per_task": 100}}
+    one = Flow(root, tmp_path / "one", **everything)
+    apart = Flow(root, tmp_path / "on-ray", **everything, dedup={"ray_address": cluster.address})
+    made = [flow.run()["sft_dataset"] for flow in (one, apart)]
+    assert made[0].version == made[1].version
+    assert published(one) == published(apart)
+    assert made[0].ledger.as_json()["dropped"] == {"near_duplicate": {"near_duplicate": 30}}
 
 
 @needs_ray

@@ -1,30 +1,35 @@
 """The deploy profile with real servers: Redis, PostgreSQL, a daemon, two Celery workers; datasets as of one machine."""
 
-import getpass
 import importlib.util
 import json
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NoReturn
 
 import pytest
 import yaml
 
+from tests.orchestration.servers import (
+    CHECKOUT,
+    SERVER_SECONDS,
+    not_here,
+    postgres,
+    redis,
+    started,
+    tail,
+    wait_for,
+)
+from trace_flywheel.flow.beside import Beside
+from trace_flywheel.flow.workers import may_have_children
+from trace_flywheel.orchestration.helper import SMALL_BYTES, SMALL_ROLLOUTS
 from trace_flywheel.orchestration.instance import instance_yaml
 from trace_flywheel.sample.write import write_sample
 
-CHECKOUT = Path(__file__).parents[2]
 DEPLOY = CHECKOUT / "deploy"
-SERVER_SECONDS, FLOW_SECONDS = 120, 1200
+FLOW_SECONDS = 900
 """Generous: two busy cores, sensors that look every 30 and 60 seconds."""
 
 
@@ -50,91 +55,6 @@ def test_the_worker_settings_are_nested() -> None:
     }
 
 
-def not_here(reason: str) -> NoReturn:
-    """Skip, or fail where `make test-cluster` asked for more than one machine."""
-    if os.environ.get("CLUSTER_REQUIRED"):
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
-def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return
-        time.sleep(0.5)
-    pytest.fail(f"not within {seconds} s: {what}")
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-@contextmanager
-def started(
-    command: list[str], log: Path, end: signal.Signals = signal.SIGTERM, **more: Any
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a session of its own; ended with a signal, and by force, children too, where that is not enough."""
-    with log.open("wb") as stream:
-        process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True, **more)
-        try:
-            yield process
-        finally:
-            process.send_signal(end)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(20)
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def postgres_programs() -> Path:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [
-        Path(found) for found in [shutil.which("initdb")] if found
-    ]
-    if not found:
-        not_here("PostgreSQL is not installed")
-    return found[-1].parent
-
-
-@contextmanager
-def postgres(folder: Path) -> Iterator[str]:
-    """A database server of its own; its URL. PostgreSQL refuses to run as root, so root lends it to `postgres`."""
-    programs, port = postgres_programs(), free_port()
-    user = "postgres" if getpass.getuser() == "root" else getpass.getuser()
-    lent = ["runuser", "-u", user, "--"] if user == "postgres" else []
-    with tempfile.TemporaryDirectory(prefix="flywheel-pg-") as name:
-        place = Path(name)
-        if lent:
-            shutil.chown(place, user)
-        initdb = [*lent, str(programs / "initdb"), "-D", f"{place}/data", "-U", "dagster", "-A", "trust", "-N"]
-        subprocess.run(initdb, check=True, capture_output=True, cwd=place)
-        settings = ["-c", "fsync=off", "-c", "listen_addresses=127.0.0.1"]
-        server = [*lent, str(programs / "postgres"), "-D", f"{place}/data", "-p", str(port), "-k", name, *settings]
-        with started(server, folder / "postgres.log", signal.SIGINT, cwd=place):
-            wait_for(lambda: answers(port), SERVER_SECONDS, "PostgreSQL answers")
-            yield f"postgresql+psycopg2://dagster@127.0.0.1:{port}/postgres"
-
-
-@contextmanager
-def redis(folder: Path) -> Iterator[str]:
-    program, port = shutil.which("redis-server"), free_port()
-    if program is None:
-        not_here("Redis is not installed")
-    command = [str(program), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-    with started(command, folder / "redis.log"):
-        wait_for(lambda: answers(port), SERVER_SECONDS, "Redis answers")
-        yield f"redis://127.0.0.1:{port}"
-
-
 def published(home: Path) -> dict[str, bytes]:
     """The newest versions of all datasets, by path below `datasets`, and what names them."""
     files: dict[str, bytes] = {}
@@ -145,8 +65,8 @@ def published(home: Path) -> dict[str, bytes]:
     return files
 
 
-def write_run(folder: Path, number: int) -> None:
-    """Four attempts at a task, of which every second passes."""
+def write_run(folder: Path, number: int, attempts: int = 4, words: int = 40) -> None:
+    """Attempts at a task, of which every second passes; each says something of its own."""
     folder.mkdir(parents=True)
     rows = [
         {
@@ -156,28 +76,49 @@ def write_run(folder: Path, number: int) -> None:
                 {"role": "user", "content": f"Mend part {number % 5} of the table; write to ann{number}@example.com."},
                 {
                     "role": "assistant",
-                    "content": f"Mended in {attempt} steps: {' '.join(map(str, range(number, 40)))}.",
+                    "content": f"Mended in {attempt} steps: "
+                    + " ".join(str(number * 7 + attempt * step) for step in range(number, words)),
                 },
             ],
             "verdict": "pass" if attempt % 2 else "fail",
-            "reward": attempt / 4,
+            "reward": attempt % 4 / 4,
             "grader": "tests",
         }
-        for attempt in range(4)
+        for attempt in range(attempts)
     ]
     (folder / "results.json").write_text(json.dumps(rows))
+
+
+def beside(home: Path) -> tuple[bool, bool]:
+    """Whether this process may have children, and whether work beside it is done in it."""
+    return may_have_children(), Beside(home).call(os.getpid) == os.getpid()
+
+
+@pytest.mark.deploy
+def test_a_forked_worker_of_celery_works_alone(tmp_path: Path) -> None:
+    if importlib.util.find_spec("billiard") is None:
+        not_here("the extra `deploy` is not installed")
+    pool = importlib.import_module("billiard.pool").Pool(1)
+    try:
+        assert pool.apply_async(beside, (tmp_path,)).get(SERVER_SECONDS) == (False, True)
+    finally:
+        pool.terminate()
 
 
 @pytest.mark.slow
 @pytest.mark.deploy
 def test_two_workers_give_the_datasets_of_one_machine_byte_for_byte(tmp_path: Path) -> None:
+    """Found, read and published by sensors. One folder, and with it the lake, is large enough for work beside Dagster's
+    process. One worker forks, and may have no children; the other has its only run in its own process, and may."""
     for package in ("dagster_celery", "dagster_postgres", "redis"):
         if importlib.util.find_spec(package) is None:
             not_here("the extra `deploy` is not installed")
-    jobs = tmp_path / "jobs"
+    jobs, runs = tmp_path / "jobs", tmp_path / "more" / "runs"
     write_sample(jobs)
-    for number in range(12):
-        write_run(tmp_path / "more" / "runs" / f"r{number:02d}", number)
+    for number in range(8):
+        write_run(runs / f"r{number:02d}", number)
+    write_run(runs / "large", 8, attempts=SMALL_ROLLOUTS + 1, words=7_000)
+    assert (runs / "large" / "results.json").stat().st_size > SMALL_BYTES
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("FLYWHEEL_", "DAGSTER_"))}
     environment |= {
         "PYTHONPATH": str(CHECKOUT),
@@ -186,9 +127,11 @@ def test_two_workers_give_the_datasets_of_one_machine_byte_for_byte(tmp_path: Pa
         "FLYWHEEL_HOME": str(tmp_path / "local"),
     }
     refresh = [sys.executable, "-m", "trace_flywheel.cli.main", "refresh"]
-    subprocess.run(refresh, env=environment, check=True, cwd=tmp_path, capture_output=True)
+    subprocess.run(refresh, env=environment, check=True, cwd=tmp_path, capture_output=True, timeout=FLOW_SECONDS)
     wanted = published(tmp_path / "local")
     assert len([name for name in wanted if name.endswith("/latest")]) == 6
+    run_folders = list((tmp_path / "local" / "lake" / "rollout_index").iterdir())
+    assert len(run_folders) >= 12
 
     home, dagster_home = tmp_path / "home", tmp_path / "dagster"
     dagster_home.mkdir()
@@ -205,21 +148,28 @@ def test_two_workers_give_the_datasets_of_one_machine_byte_for_byte(tmp_path: Pa
             "DAGSTER_CELERY_BACKEND": f"{broker}/1",
         }
         work = ["dagster-celery", "worker", "start", "-A", "dagster_celery.app", "-y", str(DEPLOY / "celery.yaml")]
-        running = []
-        logs = [tmp_path / f"worker-{number}.log" for number in range(2)]
-        for number, log in enumerate(logs):
-            command = [*work, "-n", f"w{number}", "--", "--concurrency", "1"]
-            running.append(stack.enter_context(started(command, log, env=environment, cwd=tmp_path)))
-        daemon = ["dagster-daemon", "run", "-w", str(DEPLOY / "workspace.yaml")]
-        log = tmp_path / "daemon.log"
-        running.append(stack.enter_context(started(daemon, log, signal.SIGINT, env=environment, cwd=tmp_path)))
+        commands = {
+            "forked": [*work, "-n", "forked", "--", "--concurrency", "1", "--max-tasks-per-child", "4"],
+            "solo": [*work, "-n", "solo", "--", "--pool", "solo"],
+            "daemon": ["dagster-daemon", "run", "-w", str(DEPLOY / "workspace.yaml")],
+        }
+        logs = {name: tmp_path / f"{name}.log" for name in commands}
+        running = {
+            name: stack.enter_context(started(command, logs[name], env=environment, cwd=tmp_path))
+            for name, command in commands.items()
+        }
 
         def done() -> bool:
-            for process in running:
-                assert process.poll() is None, f"{process.args}: ended; its log is in {tmp_path}"
+            for name, process in running.items():
+                assert process.poll() is None, f"{name} ended:\n{tail(logs[name])}"
             return published(home) == wanted
 
-        wait_for(done, FLOW_SECONDS, "the datasets of one machine")
-    taken = [log.read_text().count("received") for log in logs]
-    assert all(taken), taken
-    assert sum(taken) >= 12 + 1, "each folder is a run, and so is the publication"
+        def why() -> str:
+            now = published(home)
+            differ = sorted(name for name in now.keys() | wanted.keys() if now.get(name) != wanted.get(name))
+            return "\n".join([f"these differ: {differ}", *(f"{name}:\n{tail(log)}" for name, log in logs.items())])
+
+        wait_for(done, FLOW_SECONDS, "the datasets of one machine", why)
+    taken = {name: logs[name].read_text().count("received") for name in ("forked", "solo")}
+    assert all(taken.values()), taken
+    assert sum(taken.values()) >= len(run_folders) + 1, "each folder is a run, and so is the publication"
