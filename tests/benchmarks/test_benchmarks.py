@@ -153,12 +153,12 @@ def test_the_straightforward_build_is_extrapolated_in_line_without_what_it_takes
     assert whole({"setup": 2.0, "cpu": 12.0, "bytes": 1_000_000}, 10.0) == 102.0
 
 
-def test_the_product_makes_the_one_dataset_that_the_straightforward_build_makes(tmp_path):
+def test_the_product_makes_one_chain_as_the_straightforward_build_does(tmp_path):
     from benchmarks.one_dataset import make
     from trace_flywheel.lake.dataset import find_version, names
 
     folders.write(tmp_path, "eval", SMALL)
     rows = make(tmp_path / "jobs", tmp_path / "home")
-    assert rows > 0
-    assert names(tmp_path / "home") == ("sft_dataset",)
-    assert not (find_version(tmp_path / "home", "sft_dataset").path / "layouts").exists()
+    assert rows["sft_dataset"] >= rows["balanced_mix"] > 0
+    assert names(tmp_path / "home") == ("balanced_mix", "sft_dataset")
+    assert not any((find_version(tmp_path / "home", name).path / "layouts").exists() for name in rows)
