@@ -11,7 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.flow import cleared
 from trace_flywheel.flow.audit import FAULTS_SHOWN, PROMISES, audit, shown
+from trace_flywheel.flow.cleared import is_known
+from trace_flywheel.flow.crew import Crew
 from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.datasets import dpo_dataset, sft_dataset
 from trace_flywheel.flow.ingest import ingest
@@ -20,12 +23,14 @@ from trace_flywheel.flow.watch import watch
 from trace_flywheel.lake.dataset import Version, read_version
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.golden import Golden
+from trace_flywheel.redaction.policy import policy_named
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.sample.plan import secrets
 from trace_flywheel.sample.write import write_sample
 from trace_flywheel.settings import load_settings
 
 NO_GOLDENS = Holdout((), 0.5)
+STANDARD = policy_named("standard")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +54,38 @@ def version(published: dict[str, Path], tmp_path: Path) -> Version:
 
 
 def broken(version: Version, holdout: Holdout = NO_GOLDENS) -> set[str]:
-    return {promise for promise, faults in audit(version, holdout, redactor("standard")).items() if faults}
+    return {promise for promise, faults in audit(version, Crew(holdout, 1), STANDARD).items() if faults}
+
+
+def scanned(version: Version, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The lines that an audit scans."""
+    seen: list[bytes] = []
+    rules = redactor("standard")
+    real = rules.scan_line
+    monkeypatch.setattr(rules, "scan_line", lambda line: seen.append(line) or real(line))
+    audit(version, Crew(NO_GOLDENS, 1), STANDARD)
+    monkeypatch.undo()
+    return seen
+
+
+def test_only_files_that_are_byte_for_byte_what_was_written_here_are_not_scanned(
+    version: Version, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = version.manifest["files"]
+    assert scanned(version, monkeypatch) == []
+    monkeypatch.setattr(cleared, "_files", {(STANDARD, file["sha256"]) for file in files[1:]})
+    assert scanned(version, monkeypatch) == (version.path / files[0]["path"]).read_bytes().splitlines()
+    monkeypatch.setattr(cleared, "_files", {(policy_named("off"), file["sha256"]) for file in files})
+    assert len(scanned(version, monkeypatch)) == sum(file["rows"] for file in files)
+
+
+def test_a_secret_in_a_file_that_was_written_here_is_found(version: Version) -> None:
+    """Its manifest still names the bytes that were written."""
+    file = version.manifest["files"][-1]
+    assert is_known(STANDARD, file["sha256"])
+    with (version.path / file["path"]).open("ab") as stream:
+        stream.write(json.dumps({"task_id": secrets()["github_token"]}).encode() + b"\n")
+    assert broken(version) == {"no_secret_left", "card_matches_files"}
 
 
 def edit(version: Version, change: Callable[[list[dict]], list[dict]]) -> None:
@@ -61,7 +97,7 @@ def edit(version: Version, change: Callable[[list[dict]], list[dict]]) -> None:
 
 @pytest.mark.parametrize("name", ["sft", "dpo"])
 def test_a_published_version_keeps_every_promise(published: dict[str, Path], name: str) -> None:
-    faults = audit(read_version(published[name]), NO_GOLDENS, redactor("standard"))
+    faults = audit(read_version(published[name]), Crew(NO_GOLDENS, 1), STANDARD)
     assert faults == {promise: [] for promise in PROMISES}
 
 
@@ -73,7 +109,7 @@ def test_a_secret_put_back_is_found_and_not_repeated(version: Version) -> None:
         return rows
 
     edit(version, leak)
-    faults = audit(version, NO_GOLDENS, redactor("standard"))
+    faults = audit(version, Crew(NO_GOLDENS, 1), STANDARD)
     assert faults["no_secret_left"]
     assert token not in str(faults)
 
@@ -102,7 +138,7 @@ def test_a_golden_id_is_found_where_a_side_names_no_suite(
         row["suite"] = of_row if row["task_id"] == task else "elsewhere"
     pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
     for golden in (Golden(task, of_golden), Golden("x", of_golden, aliases=((of_golden, task),))):
-        assert bool(audit(version, Holdout((golden,), 0.5), redactor("standard"))["no_golden"]) is held
+        assert bool(audit(version, Crew(Holdout((golden,), 0.5), 1), STANDARD)["no_golden"]) is held
 
 
 def test_a_row_without_grader_or_source_hash_is_found(version: Version) -> None:
@@ -112,7 +148,7 @@ def test_a_row_without_grader_or_source_hash_is_found(version: Version) -> None:
     rows[0]["grader"] = None
     rows[1]["source"] = ["file-without-hash"]
     pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
-    faults = audit(version, NO_GOLDENS, redactor("standard"))["provenance_complete"]
+    faults = audit(version, Crew(NO_GOLDENS, 1), STANDARD)["provenance_complete"]
     assert [fault.split(": ")[1] for fault in faults] == ["grader", "source hash"]
 
 

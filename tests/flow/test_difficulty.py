@@ -12,7 +12,7 @@ from trace_flywheel.flow.audit import audit
 from trace_flywheel.flow.export import rows_of_version
 from trace_flywheel.lake.dataset import find_version, lines, provenance
 from trace_flywheel.records.rows import PromptRow, RlRow
-from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.redaction.policy import policy_named
 
 MakeFlow = Callable[..., Flow]
 
@@ -45,7 +45,7 @@ def test_tasks_with_signal_give_one_prompt_each(flow: MakeFlow) -> None:
     }
     assert made.ledger.entered == 9
     version = find_version(one.settings.home, "rl_prompts")
-    assert not any(audit(version, one.curation().holdout, redactor("standard")).values())
+    assert not any(audit(version, one.curation().crew, policy_named("standard")).values())
     (read,) = rows_of_version(version)
     assert isinstance(read, PromptRow)
 

@@ -12,6 +12,7 @@ from tests.flow.conftest import Flow, sentence, trace
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.mix import MixShortageError, target_mix
 from trace_flywheel.flow.audit import audit
+from trace_flywheel.flow.crew import Crew
 from trace_flywheel.flow.curation import freshness
 from trace_flywheel.flow.datasets import balanced_mix, sft_dataset
 from trace_flywheel.flow.mix import Chosen, loss, mixed_fates
@@ -21,7 +22,7 @@ from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.shortage import shortage_of
-from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.redaction.policy import policy_named
 
 MakeFlow = Callable[..., Flow]
 PROMPTS = {
@@ -148,7 +149,7 @@ def test_repeated_rows_stand_in_the_data_and_pass_the_audit(flow: MakeFlow) -> N
     ids = [json.loads(line)["task_id"].split("-")[0] for line in lines(version)]
     assert (ids.count("single"), ids.count("multi")) == (4, 4)
     assert {ids[i] for i in range(2)} == {"single", "multi"}, "the classes are spread evenly"
-    faults = audit(version, Holdout((), 0.5), redactor("standard"))
+    faults = audit(version, Crew(Holdout((), 0.5), 1), policy_named("standard"))
     assert [fault for found in faults.values() for fault in found] == []
 
 

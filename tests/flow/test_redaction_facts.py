@@ -2,8 +2,8 @@
 
 import pytest
 
-from trace_flywheel.flow.publish import Published
 from trace_flywheel.flow.redaction_facts import redaction_facts
+from trace_flywheel.flow.writing import Published
 from trace_flywheel.lake.sidecar import Counts, LakeError, Sidecar
 from trace_flywheel.settings import Settings, load_settings
 

@@ -9,7 +9,7 @@ from trace_flywheel.cli.main import main
 from trace_flywheel.flow.audit import audit
 from trace_flywheel.lake.dataset import fates as fates_of
 from trace_flywheel.lake.dataset import find_version, lines, provenance
-from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.redaction.policy import policy_named
 
 MakeFlow = Callable[..., Flow]
 SHARES = {"eval": 0.25, "held_out": 0.25}
@@ -45,7 +45,7 @@ def test_each_split_has_its_files_in_the_order_of_provenance(flow: MakeFlow) -> 
     assert '  - split: eval\n    path: "data-eval-[0-9]*.jsonl"\n' in card
     assert "Rows by split, whole tasks each: " in card
     assert sum(version.manifest["splits"].values()) == made.rows == 24
-    faults = audit(version, one.curation().holdout, redactor("standard"))
+    faults = audit(version, one.curation().crew, policy_named("standard"))
     assert not any(faults.values())
 
 

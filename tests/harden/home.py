@@ -10,11 +10,11 @@ from pathlib import Path
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.audit import audit, shown
+from trace_flywheel.flow.crew import Crew
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.watch import side_inputs_now
 from trace_flywheel.lake.dataset import find_version, names
 from trace_flywheel.records.errors import FlywheelError
-from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings
 
 CHECKOUT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ def broken_promises(root: Path, home: Path) -> list[str]:
         if not (home / "datasets" / name / "latest").exists():
             continue  # its first version was on the way
         try:
-            faults = audit(find_version(home, name), holdout, redactor(policy_of(settings)))
+            faults = audit(find_version(home, name), Crew(holdout, 1), policy_of(settings))
         except (FlywheelError, OSError) as error:
             found.append(f"{name}: {error}")
             continue

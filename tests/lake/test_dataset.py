@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trace_flywheel.lake import dataset, draft
+from trace_flywheel.lake import dataset, draft, shards
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.dataset import Version, find_version, versions
 from trace_flywheel.lake.draft import PROVENANCE_SCHEMA, drafting
 from trace_flywheel.lake.ledger import fates_table, ledger_of
 from trace_flywheel.lake.sidecar import LakeError
+from trace_flywheel.lake.spool import Spools
 from trace_flywheel.records.rows import Provenance
 from trace_flywheel.settings import Settings
 
@@ -36,11 +37,11 @@ def fate(trace: str, row: str | None = None, stage: str = "quality", reason: str
 def publish(home: Path, rows: list[str], lost: tuple[str, ...] = (), keep: int = 10, seed: int = 42) -> Version:
     settings = Settings(seed=seed).hashed()
     with drafting(home, "sft_dataset", ("messages", "prime-sft")) as making:
-        for row in rows:
-            line = json.dumps({"row_id": row}).encode()
-            making.add(
-                Provenance(row, "sft", f"task-{row}", "r", (f"t-{row}",)), {"messages": [line], "prime-sft": [line]}
-            )
+        with Spools(making.folder) as spools:
+            for row in rows:
+                line = json.dumps({"row_id": row}).encode()
+                places = {name: spools.add(name, [line]) for name in ("messages", "prime-sft")}
+                making.add(Provenance(row, "sft", f"task-{row}", "r", (f"t-{row}",)), places)
         fates = fates_table([fate(f"t-{r}", r) for r in rows] + [fate(t) for t in lost])
         return making.publish(fates, settings, MANIFEST, card, keep)
 
@@ -93,7 +94,7 @@ def test_old_versions_are_pruned_and_the_newest_stays(tmp_path: Path) -> None:
     assert [v.version for v in versions(tmp_path, "sft_dataset")] == [made[3].version, made[2].version]
 
 
-@pytest.mark.parametrize("step", ["settle", "write_table", "_write_shards"])
+@pytest.mark.parametrize("step", ["settle", "write_table", "write_shard"])
 def test_a_publication_killed_at_any_step_leaves_the_version_before(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +112,8 @@ def test_a_publication_killed_at_any_step_leaves_the_version_before(
 
 def test_fates_that_do_not_account_for_the_rows_stop_the_publication(tmp_path: Path) -> None:
     with drafting(tmp_path, "sft_dataset", ()) as making:
-        making.add(Provenance("a", "sft", "k", "r", ("t",)), {"messages": [b"{}"]})
+        with Spools(making.folder) as spools:
+            making.add(Provenance("a", "sft", "k", "r", ("t",)), {"messages": spools.add("messages", [b"{}"])})
         with pytest.raises(AssertionError, match="fates keep 0 rows, 1 were written"):
             making.publish(fates_table([fate("t")]), {}, MANIFEST, card, 10)
     assert not (tmp_path / "datasets/sft_dataset/latest").exists()
@@ -124,7 +126,7 @@ def test_a_fate_without_a_reason_is_a_bug(tmp_path: Path) -> None:
 
 
 def test_shards_are_cut_by_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draft, "SHARD_ROWS", 2)
+    monkeypatch.setattr(shards, "SHARD_ROWS", 2)
     version = publish(tmp_path, ["a", "b", "c"])
     assert [(f["path"], f["rows"]) for f in version.manifest["files"]] == [
         ("data-00000.jsonl", 2),

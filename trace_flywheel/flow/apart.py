@@ -18,7 +18,6 @@ from trace_flywheel.flow.names import ADVANTAGES, Kind
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import find_version
-from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings
 
 TOLERANCE = 1e-6
@@ -72,8 +71,8 @@ def make(under_way: Pass, what: What, recipe: str | None) -> tuple[Made, Glance]
 def audited(under_way: Pass, name: str) -> Audited:
     """The newest version of a dataset held against what it promises."""
     version = find_version(under_way.settings.home, name)
-    rules = redactor(policy_of(under_way.settings))
-    return Audited(version.version, version.rows, audit(version, curation_of(under_way).holdout, rules))
+    faults = audit(version, curation_of(under_way).crew, policy_of(under_way.settings))
+    return Audited(version.version, version.rows, faults)
 
 
 def uneven_groups(settings: Settings) -> tuple[int, list[str]]:

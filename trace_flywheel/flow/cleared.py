@@ -6,23 +6,31 @@ next lines, which repeat it as a part of their prompts: there it is neither scan
 scanned that a message has in another layout of the row too. A second gate sees texts side by side: with one, every
 line is scanned whole.
 
-Lines found clean are remembered by digest. The audit of the files that they went into scans what it reads there, unless
-it is such a line, byte for byte, in the process and under the rules that found it clean.
+Files written from lines found clean are remembered by digest, in the process that publishes them. Its audit scans what
+it reads in other files, and in these where they are not what was written, byte for byte.
 """
 
-import hashlib
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import orjson
 
+from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import Redactor
 
-MOST = 100_000
-"""Lines that are remembered, 12 MB; a line of a file that was never remembered, or not any more, is scanned again."""
 Objects = dict[int, tuple[dict[str, Any], bytes]]
 """Objects by their identity, which is theirs as long as they stand here, and as they are encoded."""
+_files: set[tuple[Policy, str]] = set()
+
+
+def remember(policy: Policy, sha256: str) -> None:
+    """A file of these bytes was written from lines that are clean under a policy."""
+    _files.add((policy, sha256))
+
+
+def is_known(policy: Policy, sha256: str) -> bool:
+    """Whether a file of these bytes needs no scan."""
+    return (policy, sha256) in _files
 
 
 class Texts:
@@ -52,11 +60,10 @@ class Texts:
 
 
 class Cleared:
-    """What one redactor has found clean in this process."""
+    """One redactor's verdicts on rows."""
 
-    def __init__(self, redactor: Redactor, most: int = MOST) -> None:
-        self._redactor, self._most = redactor, most
-        self._lines: set[bytes] = set()
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
 
     def line(
         self, row: Mapping[str, Any], known: Objects | None = None, texts: Texts | None = None
@@ -79,23 +86,7 @@ class Cleared:
                 known |= new
             if texts is not None:
                 texts.add(row)
-            if len(self._lines) < self._most:
-                self._lines.add(_digest(line))
         return line, found
-
-    def findings(self, line: bytes) -> dict[str, int]:
-        """The findings in a line of a published file, by rule. Each line is taken from memory once."""
-        line = line.rstrip(b"\n")
-        if self._lines and (digest := _digest(line)) in self._lines:
-            self._lines.remove(digest)
-            return {}
-        return self._redactor.scan_line(line)
-
-
-@lru_cache(maxsize=4)
-def cleared_by(redactor: Redactor) -> Cleared:
-    """What `redactor` has found clean in this process."""
-    return Cleared(redactor)
 
 
 def _encoded(row: Mapping[str, Any], known: Objects) -> tuple[bytes, bytes, Objects]:
@@ -114,7 +105,3 @@ def _encoded(row: Mapping[str, Any], known: Objects) -> tuple[bytes, bytes, Obje
             whole.append(name + orjson.dumps(value))
             unseen.append(whole[-1])
     return b"{" + b",".join(whole) + b"}", b"{" + b",".join(unseen) + b"}", new
-
-
-def _digest(line: bytes) -> bytes:
-    return hashlib.sha256(line).digest()[:16]

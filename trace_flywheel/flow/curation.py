@@ -10,6 +10,7 @@ from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import funnel
 from trace_flywheel.flow.corpora import Corpora, corpora_digest, corpora_for, open_corpora
 from trace_flywheel.flow.corpus_segments import Comparison
+from trace_flywheel.flow.crew import Crew
 from trace_flywheel.flow.depth.train import labelled_of
 from trace_flywheel.flow.frame import Index, agreeing, digest_of, graded, load_index, unusable
 from trace_flywheel.flow.funnel import Attempts
@@ -21,6 +22,7 @@ from trace_flywheel.flow.names import ADVANTAGES, Kind, classifier_of, every, na
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import layouts_for
 from trace_flywheel.flow.standing import standing
+from trace_flywheel.flow.workers import worker_count
 from trace_flywheel.lake.purged import erased_rows
 from trace_flywheel.lake.sidecar import Sidecar
 from trace_flywheel.lake.store import Lake
@@ -66,6 +68,11 @@ class Curation:
     @cached_property
     def holdout(self) -> Holdout:
         return holdout_over(self.lake, self.settings, self.inputs)
+
+    @cached_property
+    def crew(self) -> Crew[Holdout]:
+        """The processes that finish rows and read them again."""
+        return Crew(self.holdout, worker_count(self.settings.ingest.workers))
 
     @cached_property
     def meanings(self) -> Meanings:

@@ -1,22 +1,15 @@
-"""The rows that chosen rollouts become, with their provenance, from the text of the run partitions.
+"""The rows that chosen rollouts become, with their provenance."""
 
-Texts come one part at a time, so memory does not grow with the dataset; of a pair only the first member waits.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
-import pandas as pd
 
 from trace_flywheel.curation.masking import SupervisedRollout, supervised
-from trace_flywheel.flow.funnel import Curated
-from trace_flywheel.flow.texts import finite, texts
-from trace_flywheel.lake.store import Lake
+from trace_flywheel.flow.texts import finite
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, Provenance, RlRow, RowKind, SftRow, row_id_of
-from trace_flywheel.settings import Settings
 
 Row = SftRow | PreferencePair | KtoRow | RlRow | PromptRow
 GROUP = (
@@ -33,23 +26,8 @@ GROUP = (
     "policy_age",
 )
 """What an RL row says of its group."""
-
-
-def rows_of(lake: Lake, curated: Curated, settings: Settings) -> Iterator[tuple[tuple[int, ...], Row]]:
-    """(the frame rows it is made from, row) of everything that was chosen."""
-    if curated.kind == "pair":
-        yield from _pair_rows(lake, curated)
-        return
-    groups = _Groups(curated.groups)
-    for row, rollout in texts(lake, curated.index, curated.kept):
-        if curated.kind == "rl":
-            yield (row,), _rl_row(groups[row], rollout)
-        elif curated.kind == "prompt":
-            yield (row,), _prompt_row(curated, row, rollout)
-        elif curated.kind == "kto":
-            yield (row,), _kto_row(rollout)
-        else:
-            yield (row,), sft_row(rollout, settings.redaction.supervise_placeholders)
+RATES = ("n", "passes")
+"""What a prompt says of its task."""
 
 
 def sft_row(rollout: Rollout, supervise_placeholders: Literal["mask", "keep"]) -> SftRow:
@@ -77,7 +55,7 @@ def sft_row(rollout: Rollout, supervise_placeholders: Literal["mask", "keep"]) -
     return SftRow(row_id, messages, rollout.tools, provenance)
 
 
-def _kto_row(rollout: Rollout) -> KtoRow:
+def kto_row(rollout: Rollout) -> KtoRow:
     messages = _taught(rollout.messages)
     start = next(i for i, message in enumerate(messages) if message.role == "assistant")
     label = rollout.verdict == "pass"
@@ -102,11 +80,10 @@ def _origin(row_id: str, kind: RowKind, rollout: Rollout) -> Provenance:
     )
 
 
-def _prompt_row(curated: Curated, row: int, rollout: Rollout) -> PromptRow:
-    assert curated.rates is not None
+def prompt_row(rates: Mapping[str, Any], rollout: Rollout) -> PromptRow:
     messages = _taught(rollout.messages)
     start = next((i for i, message in enumerate(messages) if message.role == "assistant"), len(messages))
-    n, passes = curated.rates[["n", "passes"]].iloc[row].tolist()
+    n, passes = rates["n"], rates["passes"]
     recorded = rollout.metadata or {}
     answer = next((recorded[key] for key in ("answer", "expected") if isinstance(recorded.get(key), str)), None)
     verifier = f"{rollout.grader}@{rollout.grader_version}" if rollout.grader_version else str(rollout.grader)
@@ -116,17 +93,7 @@ def _prompt_row(curated: Curated, row: int, rollout: Rollout) -> PromptRow:
     return PromptRow(row_id, messages[:start], answer, verifier, difficulty, rollout.tools, about)
 
 
-class _Groups:
-    """The group of each row, column by column: pandas takes 0.1 ms for a row that it gives as a dictionary."""
-
-    def __init__(self, table: pd.DataFrame | None) -> None:
-        self._columns = {} if table is None else {name: table[name].to_numpy() for name in GROUP}
-
-    def __getitem__(self, row: int) -> dict[str, Any]:
-        return {name: column[row] for name, column in self._columns.items()}
-
-
-def _rl_row(group: Mapping[str, Any], rollout: Rollout) -> RlRow:
+def rl_row(group: Mapping[str, Any], rollout: Rollout) -> RlRow:
     # A rollout is an attempt: two that say the same are still two, so its address is part of its name.
     row_id = row_id_of(rollout.messages, rollout.tools, rollout.run_id, rollout.trace_id)
     provenance = msgspec.structs.replace(_origin(row_id, "rl", rollout), group_id=str(group["group_id"]))
@@ -148,21 +115,21 @@ def _rl_row(group: Mapping[str, Any], rollout: Rollout) -> RlRow:
     return RlRow(row_id, rollout.messages, rollout.tools, rollout.reward, advantage, about, provenance, policy)
 
 
-def _pair_rows(lake: Lake, curated: Curated) -> Iterator[tuple[tuple[int, ...], PreferencePair]]:
-    """Pairs, each as soon as its second member has been read; only first members wait."""
-    assert curated.pairs is not None
-    table = curated.pairs.table
+def pairs_among(
+    rollouts: Iterable[tuple[int, Rollout]], table: Sequence[Mapping[Hashable, Any]]
+) -> Iterator[tuple[tuple[int, ...], PreferencePair]]:
+    """The pairs of a table from their members, each as soon as its second one was read; only first ones wait."""
     uses: dict[int, list[int]] = {}
-    for number, (chosen, rejected) in enumerate(zip(table["chosen"].tolist(), table["rejected"].tolist(), strict=True)):
-        uses.setdefault(chosen, []).append(number)
-        uses.setdefault(rejected, []).append(number)
+    for number, pair in enumerate(table):
+        uses.setdefault(pair["chosen"], []).append(number)
+        uses.setdefault(pair["rejected"], []).append(number)
     left = {row: len(numbers) for row, numbers in uses.items()}
     waiting: dict[int, Rollout] = {}
-    for row, rollout in texts(lake, curated.index, curated.kept):
+    for row, rollout in rollouts:
         waiting[row] = rollout
         for number in uses[row]:
-            pair = table.iloc[number]
-            chosen, rejected = int(pair["chosen"]), int(pair["rejected"])
+            pair = table[number]
+            chosen, rejected = pair["chosen"], pair["rejected"]
             if chosen not in waiting or rejected not in waiting:
                 continue
             yield (chosen, rejected), _pair(pair, waiting[chosen], waiting[rejected])
@@ -174,7 +141,7 @@ def _pair_rows(lake: Lake, curated: Curated) -> Iterator[tuple[tuple[int, ...], 
             del waiting[row]
 
 
-def _pair(pair: Any, chosen: Rollout, rejected: Rollout) -> PreferencePair:
+def _pair(pair: Mapping[Hashable, Any], chosen: Rollout, rejected: Rollout) -> PreferencePair:
     prefix = int(pair["prefix"])
     better, worse = _taught(chosen.messages), _taught(rejected.messages)
     parts = better[:prefix], better[prefix:], worse[prefix:]

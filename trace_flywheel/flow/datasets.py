@@ -4,7 +4,9 @@ An asset whose inputs have not changed is left alone: a version's manifest holds
 newest version is the only record of what stands.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,27 +16,33 @@ import orjson
 from trace_flywheel.curation.depth import DepthModel
 from trace_flywheel.flow import curate, funnel
 from trace_flywheel.flow.curation import CODE, Curation, wanted_digest
-from trace_flywheel.flow.dataset_rows import Row, rows_of, sft_row
+from trace_flywheel.flow.dataset_rows import Row, sft_row
 from trace_flywheel.flow.fates import fates_of, needs_grading
 from trace_flywheel.flow.funnel import Curated
 from trace_flywheel.flow.manifest import hashed_settings, manifest_of, recipe_settings
 from trace_flywheel.flow.mix import Chosen, choose, loss, mixed_fates
 from trace_flywheel.flow.names import Kind, name_of, refusals_of
+from trace_flywheel.flow.pieces import pieces
 from trace_flywheel.flow.policy import policy_of
-from trace_flywheel.flow.publish import Finisher, layouts_for, write_rows
+from trace_flywheel.flow.publish import Finisher, layouts_for
 from trace_flywheel.flow.redaction_facts import redaction_facts
 from trace_flywheel.flow.standing import Made, published_as, refused_as, standing, unchanged_since
 from trace_flywheel.flow.tables import depth_classifier
 from trace_flywheel.flow.texts import texts
+from trace_flywheel.flow.writing import Finished, Making, add_rows, copied, finish, finish_piece
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
-from trace_flywheel.lake.draft import drafting
+from trace_flywheel.lake.draft import Draft, drafting
 from trace_flywheel.lake.files import replace_text
 from trace_flywheel.lake.ledger import fates_table, ledger_of
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings
+from trace_flywheel.trainers.layout import Layout
+
+CHARS_A_SECOND = 8_000_000
+"""Of text that becomes finished rows in their layouts, about."""
 
 
 def make(curation: Curation, kind: Kind, recipe: str | None) -> Made:
@@ -96,7 +104,7 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         rows = _rows_named(curation, {(p.run_id, p.trace_ids[0]): p.row_id for p in wanted}, settings)
         weighted = _weighted(rows, chosen.weights)
         finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
-        done = write_rows(draft, weighted, finisher, settings, "sft", chosen.places)
+        done = add_rows(draft, finish(weighted, finisher, draft.folder), layouts, settings, "sft", chosen.places)
         written = {row_id for ids in done.row_ids.values() for row_id in ids}
         late = {drop.evidence["row_id"]: drop for drop in done.late.values()}
         fates = fates_table(mixed_fates(before, chosen, written, late, settings.mix.target))
@@ -116,7 +124,8 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         facts |= redaction_facts(name, curation.runs, done, settings)
         manifest = manifest_of(curation.runs, curation.inputs, settings, "sft", digest, CODE, done, facts, warnings)
         hashed = hashed_settings(settings, chosen_recipe, layouts)
-        made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
+        spread = partial(copied, curation.crew, policy_of(settings))
+        made = draft.publish(fates, hashed, manifest, card, settings.versions.keep, spread)
     lake.discard(refusals_of(name))
     return published_as(made)
 
@@ -177,8 +186,9 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
         replace_text(lake.root / "needs_grading.jsonl", "".join(f"{line}\n" for line in lines))
     layouts = layouts_for(kind, settings.layouts)
     with drafting(lake.home, name, [one.NAME for one in layouts]) as draft:
-        finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
-        done = write_rows(draft, rows_of(lake, curated, settings), finisher, settings, kind)
+        # Whoever is still at work ends before the draft goes.
+        with closing(_finished(draft, curation, curated, layouts, settings)) as finished:
+            done = add_rows(draft, finished, layouts, settings, kind)
         fates = fates_table(fates_of(curated, done.row_ids, done.late))
         shown = {"kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
         shown |= done.about.as_facts()
@@ -189,8 +199,22 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
         facts |= redaction_facts(name, index.runs, done, settings)
         manifest = manifest_of(index.runs, curation.inputs, settings, kind, digest, CODE, done, facts, warnings)
         hashed = hashed_settings(settings, chosen, layouts)
-        made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
+        spread = partial(copied, curation.crew, policy_of(settings))
+        made = draft.publish(fates, hashed, manifest, card, settings.versions.keep, spread)
     return published_as(made)
+
+
+def _finished(
+    draft: Draft, curation: Curation, curated: Curated, layouts: Sequence[Layout], settings: Settings
+) -> Generator[Finished]:
+    """The rows that were chosen, finished by the processes of the pass."""
+    names, policy = tuple(one.NAME for one in layouts), policy_of(settings)
+    supervise = settings.redaction.supervise_placeholders
+    work = pieces(curation.lake, curated)
+    tasks = (Making(draft.folder, names, policy, supervise, piece) for piece in work)
+    chars = int(curated.index.frame["n_chars"].to_numpy()[curated.kept].sum())
+    for done in curation.crew.over(finish_piece, tasks, chars / CHARS_A_SECOND):
+        yield from done
 
 
 def _rows_named(

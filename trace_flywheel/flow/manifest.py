@@ -7,7 +7,7 @@ from typing import Any
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.meanings import embedding_model
 from trace_flywheel.flow.policy import policy_of
-from trace_flywheel.flow.publish import Published
+from trace_flywheel.flow.writing import Published
 from trace_flywheel.lake.sidecar import Sidecar
 from trace_flywheel.settings import Recipe, Settings
 from trace_flywheel.trainers.layout import Layout

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from trace_flywheel.flow.publish import Published
+from trace_flywheel.flow.writing import Published
 from trace_flywheel.lake.sidecar import LakeError, Sidecar
 from trace_flywheel.settings import Settings
 

@@ -6,6 +6,7 @@ and no statistic moves until other inputs change. In both, what is withdrawn sta
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,9 +20,10 @@ from trace_flywheel.flow.export import rows_of_version
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.names import every, name_of
 from trace_flywheel.flow.policy import policy_of
-from trace_flywheel.flow.publish import Finisher, Published, layouts_for, write_rows
+from trace_flywheel.flow.publish import Finisher, layouts_for
 from trace_flywheel.flow.row_facts import RowFacts
 from trace_flywheel.flow.standing import Made, published_as, standing
+from trace_flywheel.flow.writing import Published, add_rows, copied, finish
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.draft import drafting
@@ -130,8 +132,8 @@ def _without(made: Made, curation: Curation, digest: str) -> Made | None:
         places.setdefault(row.row_id, []).append(place)
     with drafting(curation.lake.home, made.name, [one.NAME for one in layouts]) as draft:
         finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
-        rows = _once(version, gone)
-        done = write_rows(draft, rows, finisher, as_then, version.manifest["kind"], places)
+        rows = finish(_once(version, gone), finisher, draft.folder)
+        done = add_rows(draft, rows, layouts, as_then, version.manifest["kind"], places)
         written = {row_id for ids in done.row_ids.values() for row_id in ids}
         kept = {row.row_id: row for row in about}
         if kept.keys() - gone != written:
@@ -144,7 +146,8 @@ def _without(made: Made, curation: Curation, digest: str) -> Made | None:
             "columns": done.columns,
             "facts": _facts(version.manifest["facts"], done, version.rows - len(draft)),
         }
-        return published_as(draft.publish(fates, then, manifest, card, settings.versions.keep))
+        spread = partial(copied, curation.crew, policy_of(settings))
+        return published_as(draft.publish(fates, then, manifest, card, settings.versions.keep, spread))
 
 
 def _once(version: dataset.Version, gone: set[str]) -> Iterator[tuple[tuple[int, ...], Row]]:

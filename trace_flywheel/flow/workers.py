@@ -14,13 +14,13 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
@@ -73,38 +73,55 @@ def run_tasks(
     for task in waiting:
         yield _guarded(function, shared, task)
         if workers > 1 and time.monotonic() - started > patience:
-            yield from _in_processes(function, shared, waiting, workers)
-
-
-def _in_processes(
-    function: Callable[[Shared, Task], Result], shared: Shared, waiting: Iterator[Task], workers: int
-) -> Iterator[Result | Crash]:
-    pool = _pool(function, shared, workers)
-    under_way: deque[tuple[Task, Future[Any] | None]] = deque()
-    try:
-        while True:
+            processes = Processes(function, shared, workers)
             try:
-                # Two pieces a worker: a slow reader of results never makes finished ones pile up.
-                for task in islice(waiting, 2 * workers - len(under_way)):
-                    under_way.append((task, None))
-                    under_way[-1] = task, pool.submit(_in_worker, task)
-                if not under_way:
-                    return
-                future = under_way[0][1]
-                if future is None:
-                    raise BrokenProcessPool
-                result: Result | Crash = future.result()
-            except BrokenProcessPool:
-                # Whose fault it was is unknown: everything under way runs again, alone.
-                pool.shutdown(cancel_futures=True)
-                while under_way:
-                    yield run_alone(function, shared, under_way.popleft()[0])
-                pool = _pool(function, shared, workers)
-                continue
-            under_way.popleft()
-            yield result
-    finally:
-        pool.shutdown(cancel_futures=True)
+                yield from processes.over(waiting)
+            finally:
+                processes.close()
+
+
+class Processes(Generic[Shared, Task, Result]):
+    """A pool for one function after another set of tasks; it starts with the first and ends with `close`."""
+
+    def __init__(self, function: Callable[[Shared, Task], Result], shared: Shared, workers: int) -> None:
+        self._function, self._shared, self._workers = function, shared, workers
+        self._pool: ProcessPoolExecutor | None = None
+
+    def over(self, tasks: Iterable[Task]) -> Generator[Result | Crash]:
+        """What the function makes of every task, in order. Closed, it leaves nobody at work."""
+        waiting = iter(tasks)
+        under_way: deque[tuple[Task, Future[Any] | None]] = deque()
+        try:
+            while True:
+                if self._pool is None:
+                    self._pool = _pool(self._function, self._shared, self._workers)
+                try:
+                    # Two pieces a worker: a slow reader of results never makes finished ones pile up.
+                    for task in islice(waiting, 2 * self._workers - len(under_way)):
+                        under_way.append((task, None))
+                        under_way[-1] = task, self._pool.submit(_in_worker, task)
+                    if not under_way:
+                        return
+                    future = under_way[0][1]
+                    if future is None:
+                        raise BrokenProcessPool
+                    result: Result | Crash = future.result()
+                except BrokenProcessPool:
+                    # Whose fault it was is unknown: everything under way runs again, alone.
+                    self.close()
+                    while under_way:
+                        yield run_alone(self._function, self._shared, under_way.popleft()[0])
+                    continue
+                under_way.popleft()
+                yield result
+        finally:
+            left = [future for _, future in under_way if future is not None and not future.cancel()]
+            wait(left)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
 
 
 def run_alone(function: Callable[[Shared, Task], Result], shared: Shared, task: Task) -> Result | Crash:

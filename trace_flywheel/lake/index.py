@@ -48,12 +48,11 @@ _TOLD = frozenset(
         "corrected_by",
         "masked_steps",
         "n_supervised_chars",
-        "n_chars",
         "redactions",
         "training_grade",
     }
 )
-"""Of a single rollout, for those who look at the index; 150 bytes each of a million."""
+"""Of a single rollout, for those who look at the index; 140 bytes each of a million."""
 DECIDING = tuple(name for name in SCALARS if name not in _TOLD)
 """The columns of the index frame: what decisions over all runs read."""
 

@@ -17,13 +17,13 @@ from trace_flywheel.flow.conversion.manifest import Tally
 from trace_flywheel.flow.conversion.plan import plan_of
 from trace_flywheel.flow.conversion.request import Request
 from trace_flywheel.flow.conversion.rollout import Outcome, outcome_of_drop
-from trace_flywheel.flow.dataset_rows import rows_of
 from trace_flywheel.flow.fates import fates_of
 from trace_flywheel.flow.frame import graded, load_index
 from trace_flywheel.flow.goldens import holdout_over
 from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.inputs import SideInputs, side_inputs
 from trace_flywheel.flow.outputs import written
+from trace_flywheel.flow.pieces import rows_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Finisher, layouts_for
 from trace_flywheel.flow.validate import has_calls

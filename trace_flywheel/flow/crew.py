@@ -1,0 +1,63 @@
+"""The processes of one pass over the lake, kept from dataset to dataset: what a process loads is loaded once.
+
+They start with the first work that lasts longer than starting them; before that, with one worker, and where a process
+may have no children, everything is done here. Results come in the order of the tasks either way.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from multiprocessing.util import Finalize
+from typing import Any, Generic, TypeVar
+
+from trace_flywheel.flow.workers import PATIENCE, Crash, Processes
+from trace_flywheel.records.errors import FlywheelError
+
+Shared = TypeVar("Shared")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+ENDS_FIRST = 100
+"""A process that ends closes its queues (at 10) and waits for its children, who wait for work until they are told, by a
+queue, that there is none."""
+
+
+class Crew(Generic[Shared]):
+    """`shared` goes to each process once."""
+
+    def __init__(self, shared: Shared, workers: int) -> None:
+        self.shared, self._workers = shared, workers
+        self._processes: Processes[Shared, Any, Any] | None = None
+
+    def over(
+        self, function: Callable[[Shared, Task], Result], tasks: Iterable[Task], seconds: float
+    ) -> Iterator[Result]:
+        """`function(shared, task)` of every task, in order; about `seconds` of work in all.
+
+        Raises `FlywheelError` where a process died at a task twice, or a task failed in one.
+        """
+        if self._processes is None and (self._workers == 1 or seconds < PATIENCE):
+            for task in tasks:
+                yield function(self.shared, task)
+            return
+        if self._processes is None:
+            self._processes = Processes(_called, self.shared, self._workers)
+            Finalize(self, self._processes.close, exitpriority=ENDS_FIRST)
+        with closing(self._processes.over((function, task) for task in tasks)) as results:
+            for result in results:
+                if isinstance(result, Crash):
+                    raise FlywheelError(result.reason)
+                yield result
+
+    def each(self, function: Callable[[Task], Result], tasks: Iterable[Task], seconds: float) -> Iterator[Result]:
+        """`function(task)` of every task, as `over`."""
+        return self.over(_alone, ((function, task) for task in tasks), seconds)
+
+
+def _alone(_: Any, task: tuple[Callable[[Any], Any], Any]) -> Any:
+    function, own = task
+    return function(own)
+
+
+def _called(shared: Any, task: tuple[Callable[[Any, Any], Any], Any]) -> Any:
+    function, own = task
+    return function(shared, own)

@@ -1,0 +1,102 @@
+"""The rows of a dataset cut into pieces of work, as plain values that another process can be given.
+
+Pieces are cut by the texts alone, in the order of runs, so that what comes of them never depends on who works on them.
+A pair needs two texts that may stand anywhere: all pairs, of which a task gives few, are one piece.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+import pandas as pd
+
+from trace_flywheel.flow.dataset_rows import GROUP, RATES, Row, kto_row, pairs_among, prompt_row, rl_row, sft_row
+from trace_flywheel.flow.funnel import Curated, Kind
+from trace_flywheel.flow.texts import Reading, read, readings
+from trace_flywheel.lake.store import Lake
+from trace_flywheel.settings import Settings
+
+PIECE_CHARS = 4_000_000
+"""Of text from which a piece is large enough: under a second of work. It ends with a part; larger parts are cut."""
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """What to read, and what the index knows of the rows that it gives."""
+
+    kind: Kind
+    readings: tuple[Reading, ...]
+    known: dict[int, dict[str, Any]] = {}
+    """By frame row: of RL rows the group, of prompts the pass rate."""
+    pairs: tuple[Mapping[Hashable, Any], ...] = ()
+
+
+def pieces(lake: Lake, curated: Curated) -> Iterator[Piece]:
+    """The work, in order. Raises `LakeError` when a run was ingested anew since the index was read."""
+    if curated.pairs is not None:
+        table = curated.pairs.table.to_dict("records")
+        yield Piece("pair", tuple(readings(lake, curated.index, curated.kept)), pairs=tuple(table))
+        return
+    known = _Known(*{"rl": (curated.groups, GROUP), "prompt": (curated.rates, RATES)}.get(curated.kind, (None, ())))
+    piece: list[Reading] = []
+    chars = 0
+    sizes = curated.index.frame["n_chars"].to_numpy()
+    for reading in readings(lake, curated.index, curated.kept):
+        for cut in _cut(reading, sizes):
+            piece.append(cut)
+            chars += int(sizes[list(cut.rows.values())].sum())
+            if chars >= PIECE_CHARS:
+                yield Piece(curated.kind, tuple(piece), known.of(piece))
+                piece, chars = [], 0
+    if piece:
+        yield Piece(curated.kind, tuple(piece), known.of(piece))
+
+
+def rows_of(lake: Lake, curated: Curated, settings: Settings) -> Iterator[tuple[tuple[int, ...], Row]]:
+    """(the frame rows it is made from, row) of everything that was chosen."""
+    for piece in pieces(lake, curated):
+        yield from rows_in(piece, settings.redaction.supervise_placeholders)
+
+
+def rows_in(piece: Piece, supervise_placeholders: Literal["mask", "keep"]) -> Iterator[tuple[tuple[int, ...], Row]]:
+    """(the frame rows it is made from, row) of everything in a piece. Texts come one part at a time; of a pair only the
+    first member waits."""
+    read_now = (found for reading in piece.readings for found in read(reading))
+    if piece.kind == "pair":
+        yield from pairs_among(read_now, piece.pairs)
+        return
+    for row, rollout in read_now:
+        if piece.kind == "rl":
+            yield (row,), rl_row(piece.known[row], rollout)
+        elif piece.kind == "prompt":
+            yield (row,), prompt_row(piece.known[row], rollout)
+        elif piece.kind == "kto":
+            yield (row,), kto_row(rollout)
+        else:
+            yield (row,), sft_row(rollout, supervise_placeholders)
+
+
+def _cut(reading: Reading, sizes: Any) -> Iterator[Reading]:
+    """A reading by itself, or of a large part several."""
+    rows: dict[int, int] = {}
+    chars = 0
+    for position in sorted(reading.rows):
+        row = reading.rows[position]
+        if rows and chars + sizes[row] > PIECE_CHARS:
+            yield reading._replace(rows=rows)
+            rows, chars = {}, 0
+        rows[position] = row
+        chars += int(sizes[row])
+    yield reading._replace(rows=rows)
+
+
+class _Known:
+    """Columns of a table by row, where there is one: pandas takes 0.1 ms for a row that it gives as a dictionary."""
+
+    def __init__(self, table: pd.DataFrame | None, names: Sequence[str]) -> None:
+        self._columns = {} if table is None else {name: table[name].to_numpy() for name in names}
+
+    def of(self, piece: Sequence[Reading]) -> dict[int, dict[str, Any]]:
+        """What stands there of the rows that are read."""
+        rows = [row for reading in piece for row in reading.rows.values()] if self._columns else []
+        values = zip(*(column[rows].tolist() for column in self._columns.values()), strict=True)
+        return {row: dict(zip(self._columns, of_row, strict=True)) for row, of_row in zip(rows, values, strict=True)}
