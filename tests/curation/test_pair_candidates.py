@@ -1,4 +1,4 @@
-"""The loop over all candidates says of each what `divergence` says, and its pairs share no member."""
+"""The tables of candidates say of each what `divergence` says, and its pairs share no member."""
 
 import msgspec
 import numpy as np
@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_flywheel.curation import compiled
+from trace_flywheel.curation import pair_candidates
 from trace_flywheel.curation.divergence import Attempt, divergence
 from trace_flywheel.curation.pair_candidates import OUTCOMES, Conversations, Scores, letters, match
 from trace_flywheel.curation.ragged import Ragged
-
-pytestmark = pytest.mark.usefixtures("always_compiled")
 
 message = st.tuples(st.sampled_from("suat"), st.integers(0, 2), st.integers(0, 1))
 attempt = st.tuples(
@@ -32,10 +30,11 @@ def test_every_candidate_ends_as_the_rules_say(attempts: list, cut: int, offer: 
     said = Conversations(letters(roles, everyone), Ragged.of(hashes), Ragged.of(norms))
     matched = match([better], [worse], scores, said, offer)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "PATIENCE", 1e9)
-        in_python = match([better], [worse], scores, said, offer)
+        patch.setattr(pair_candidates, "BLOCK", 7)
+        patch.setattr(pair_candidates, "FEW", 1)
+        in_blocks = match([better], [worse], scores, said, offer)
     assert [one.tolist() for one in msgspec.structs.astuple(matched)] == [
-        one.tolist() for one in msgspec.structs.astuple(in_python)
+        one.tolist() for one in msgspec.structs.astuple(in_blocks)
     ]
 
     pairs, expected, prefixes = [], [dict.fromkeys(OUTCOMES, 0) for _ in attempts], []
@@ -60,3 +59,23 @@ def test_every_candidate_ends_as_the_rules_say(attempts: list, cut: int, offer: 
     assert matched.prefix.tolist() == prefixes[:offer]
     told = [*matched.better.tolist(), *matched.worse.tolist()]
     assert told == [list(one.values()) for one in expected]
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=9), max_size=6), st.integers(1, 12))
+def test_groups_never_meet(rewards: list[list[float]], few: int) -> None:
+    """Judged together in one list or apart in tables, each group's answer is its own."""
+    rows = np.split(np.arange(sum(map(len, rewards))), np.cumsum([len(one) for one in rewards])[:-1])
+    groups = [(one[: len(one) // 2].tolist(), one[len(one) // 2 :].tolist()) for one in rows if len(one)]
+    n = sum(map(len, rewards))
+    texts = Ragged.of([[1, 2 + row % 3] for row in range(n)])
+    said = Conversations(letters(["ua"] * n, np.ones(n, dtype=bool)), texts, texts)
+    scores = Scores(
+        np.array([reward for one in rewards for reward in one]), np.full(n, np.nan), np.zeros(n, dtype=np.int64)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair_candidates, "FEW", few)
+        patch.setattr(pair_candidates, "BLOCK", 13)
+        together = match([b for b, _ in groups], [w for _, w in groups], scores, said, 2)
+    alone = [match([b], [w], scores, said, 2) for b, w in groups]
+    for name in ("chosen", "rejected", "prefix", "better", "worse"):
+        assert getattr(together, name).tolist() == [v for one in alone for v in getattr(one, name).tolist()]

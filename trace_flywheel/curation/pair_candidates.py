@@ -1,8 +1,8 @@
 """The full candidate set of preference pairs: every passing with every failing member of a group, each accounted for.
 
-A group of 500 attempts has up to 62,500 candidates, so none is stored: a compiled loop walks them in the order of the
-group's rule, counts by member what became of them, and remembers the pairs that share no member. What it keeps grows
-with the attempts, never with their product.
+A group of 500 attempts has up to 62,500 candidates, so none is stored: blocks of them are judged at once, in the order
+of the group's rule. Of a block stay the counts by member of what became of its candidates, and the pairs that share no
+member: what is kept grows with the attempts, never with their product.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,6 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from trace_flywheel.curation.compiled import compiled, pays, plain
-from trace_flywheel.curation.near_kernel import NONE
 from trace_flywheel.curation.ragged import Ragged
 
 OUTCOMES = ("paired", "member_used", "non_positive_delta", "identical_responses", "user_divergence")
@@ -21,9 +19,12 @@ can be none."""
 PAIRED, USED, NON_POSITIVE, IDENTICAL, PARTED = range(5)
 BUILT = 2
 """The first outcomes are those of candidates that could be pairs."""
+NONE = -1
 _ASSISTANT = ord("a")
-CANDIDATE_SECONDS = 2e-5
-"""Of the walk as plain Python."""
+BLOCK = 1 << 17
+"""Candidates that are judged at once; each takes some 100 bytes meanwhile."""
+FEW = 256
+"""Candidates of a group up to which it is judged with others: a table of its own would cost more than they do."""
 
 
 class Scores(NamedTuple):
@@ -95,103 +96,133 @@ def match(
     `passing` and `failing`: rows of each group.
     """
     better, worse = Ragged.of(passing), Ragged.of(failing)
-    outcomes = (np.zeros((len(side.values), len(OUTCOMES)), dtype=np.int64) for side in (better, worse))
-    better_outcomes, worse_outcomes = outcomes
-    partner = np.full(len(better.values), NONE, dtype=np.int64)
-    prefix = np.zeros(len(better.values), dtype=np.int64)
-    candidates = int((np.diff(better.offsets) * np.diff(worse.offsets)).sum())
-    walk = _walk if pays("pairs", candidates * CANDIDATE_SECONDS) else plain(_walk)
-    walk(
-        *(better.values, better.offsets, worse.values, worse.offsets),
-        *scores,
-        *(said.roles.values, said.roles.offsets),
-        *(said.hashes.values, said.hashes.offsets, said.norms.values, said.norms.offsets),
-        *(np.zeros(len(worse.values), dtype=np.bool_), partner, prefix, better_outcomes, worse_outcomes),
-    )
-    found = np.flatnonzero(partner != NONE)
+    walk = _Walk(better, worse, scores, said)
+    candidates = np.diff(better.offsets) * np.diff(worse.offsets)
+    for large in np.flatnonzero(candidates > FEW).tolist():
+        walk.table(large)
+    few = np.flatnonzero(candidates <= FEW)
+    for block in range(0, len(few), BLOCK // FEW):
+        walk.list(few[block : block + BLOCK // FEW])
+    found = np.flatnonzero(walk.partner != NONE)
+    for side, members in zip(walk.ended, (found, walk.partner[found]), strict=True):
+        paired = np.zeros(len(side), dtype=np.int64)
+        paired[members] = 1
+        side[:, USED], side[:, PAIRED] = side[:, PAIRED] - paired, paired
     group = np.repeat(np.arange(len(better)), np.diff(better.offsets))[found]
-    first = np.searchsorted(group, group)  # groups follow each other
-    offered = np.arange(len(group)) - first < offer
-    found, group = found[offered], group[offered]
-    sides = better.values[found], worse.values[partner[found]]
-    return Matched(group, *sides, prefix[found], better_outcomes, worse_outcomes)
+    place = np.arange(len(group)) - np.searchsorted(group, group)  # groups follow each other
+    found, group = found[place < offer], group[place < offer]
+    sides = better.values[found], worse.values[walk.partner[found]]
+    return Matched(group, *sides, walk.prefix[found], *walk.ended)
 
 
-@compiled
-def _walk(
-    better: np.ndarray,
-    better_starts: np.ndarray,
-    worse: np.ndarray,
-    worse_starts: np.ndarray,
-    reward: np.ndarray,
-    judge: np.ndarray,
-    judged_by: np.ndarray,
-    roles: np.ndarray,
-    role_starts: np.ndarray,
-    hashes: np.ndarray,
-    hash_starts: np.ndarray,
-    norms: np.ndarray,
-    norm_starts: np.ndarray,
-    taken: np.ndarray,
-    partner: np.ndarray,
-    prefix: np.ndarray,
-    better_outcomes: np.ndarray,
-    worse_outcomes: np.ndarray,
-) -> None:
-    for group in range(len(better_starts) - 1):
-        for i in range(better_starts[group], better_starts[group + 1]):
-            chosen = better[i]
-            for j in range(worse_starts[group], worse_starts[group + 1]):
-                rejected = worse[j]
-                delta = reward[chosen] - reward[rejected]
-                judged = judge[chosen] - judge[rejected]
-                if judged_by[chosen] == judged_by[rejected] and judged == judged:  # not NaN
-                    delta = min(delta, judged)
-                if delta > 0:
-                    outcome, at = _parting(
-                        chosen, rejected, roles, role_starts, hashes, hash_starts, norms, norm_starts
-                    )
-                else:
-                    outcome, at = NON_POSITIVE, 0
-                if outcome == PAIRED:
-                    if partner[i] != NONE or taken[j]:
-                        outcome = USED
-                    else:
-                        partner[i], prefix[i], taken[j] = j, at, True
-                better_outcomes[i, outcome] += 1
-                worse_outcomes[j, outcome] += 1
+class _Walk:
+    """Groups, each judged once. Members are known by their places in the lists of all groups."""
+
+    def __init__(self, better: Ragged, worse: Ragged, scores: Scores, said: Conversations) -> None:
+        self._better, self._worse, self._scores, self._said = better, worse, scores, said
+        self._free = np.ones(len(worse.values), dtype=bool)
+        self.partner = np.full(len(better.values), NONE, dtype=np.int64)
+        """Of each passing member the failing one that it is paired with."""
+        self.prefix = np.zeros(len(better.values), dtype=np.int64)
+        """Messages that both share."""
+        self.ended = tuple(np.zeros((len(side.values), len(OUTCOMES)), dtype=np.int64) for side in (better, worse))
+        """By side: of each member how many of its candidates ended so; those that could be pairs as `PAIRED`."""
+
+    def table(self, group: int) -> None:
+        """A group by itself, as tables of passing by failing members."""
+        start, stop = self._better.offsets[group : group + 2].tolist()
+        others = slice(*self._worse.offsets[group : group + 2].tolist())
+        free, failing = self._free[others], self._worse.values[others]
+        size = max(1, BLOCK // len(failing))
+        for first in range(start, stop, size):
+            rows = slice(first, min(first + size, stop))
+            outcome, prefix = _judged(self._better.values[rows, None], failing, self._scores, self._said)
+            for code in (PAIRED, *range(BUILT, len(OUTCOMES))):
+                ends = outcome == code
+                self.ended[0][rows, code] = ends.sum(axis=1)
+                self.ended[1][others, code] += ends.sum(axis=0)
+            fit = outcome == PAIRED
+            for row in np.flatnonzero(fit.any(axis=1)).tolist():
+                left = fit[row] & free
+                if left[at := int(left.argmax())]:
+                    free[at] = False
+                    self.partner[first + row], self.prefix[first + row] = others.start + at, prefix[row, at]
+
+    def list(self, groups: np.ndarray) -> None:
+        """Groups of few candidates together, all of these in one list."""
+        starts = [side.offsets[groups] for side in (self._better, self._worse)]
+        n = [side.offsets[groups + 1] - start for side, start in zip((self._better, self._worse), starts, strict=True)]
+        many = n[0] * n[1]
+        of = np.repeat(np.arange(len(groups)), many)
+        number = np.arange(len(of)) - np.repeat(np.cumsum(many) - many, many)
+        places = starts[0][of] + number // n[1][of], starts[1][of] + number % n[1][of]
+        members = self._better.values[places[0]], self._worse.values[places[1]]
+        outcome, prefix = _judged(*members, self._scores, self._said)
+        for side, where in zip(self.ended, places, strict=True):
+            np.add.at(side, (where, outcome), 1)
+        fit = outcome == PAIRED
+        for passing, failing, shared in zip(*(one[fit].tolist() for one in (*places, prefix)), strict=True):
+            if self.partner[passing] == NONE and self._free[failing]:
+                self._free[failing] = False
+                self.partner[passing], self.prefix[passing] = failing, shared
 
 
-@compiled
-def _parting(
-    left: int,
-    right: int,
-    roles: np.ndarray,
-    role_starts: np.ndarray,
-    hashes: np.ndarray,
-    hash_starts: np.ndarray,
-    norms: np.ndarray,
-    norm_starts: np.ndarray,
-) -> tuple[int, int]:
-    """(outcome, messages shared) of two conversations: `divergence` in a compiled loop."""
-    real = _first_difference(norms, norm_starts, left, right)
-    if real == NONE:
-        return IDENTICAL, 0
-    literal = _first_difference(hashes, hash_starts, left, right)
-    for at in (literal, real):
-        for row in (left, right):
-            place = role_starts[row] + at
-            if place >= role_starts[row + 1] or roles[place] != _ASSISTANT:
-                return PARTED, literal
-    return PAIRED, literal
+def _judged(left: np.ndarray, right: np.ndarray, scores: Scores, said: Conversations) -> tuple[np.ndarray, np.ndarray]:
+    """Rows held against each other, `divergence` and the deltas: the outcome of each candidate, `PAIRED` for all that
+    could be pairs, and how many messages both sides share. The shapes of `left` and `right` fit as numpy's do: one list
+    beside another, or a column of them and a line."""
+    delta = scores.reward[left] - scores.reward[right]
+    judged = scores.judge[left] - scores.judge[right]
+    if not np.isnan(judged).all():
+        same_judge = scores.judged_by[left] == scores.judged_by[right]
+        delta = np.where(same_judge & ~np.isnan(judged), np.minimum(delta, judged), delta)
+    real = _first_difference(said.norms, left, right)
+    literal = _first_difference(said.hashes, left, right)
+    answers = _answers(said.roles, left, right, literal)
+    if (apart := real != literal).any():
+        answers &= ~apart | _answers(said.roles, left, right, real)
+    outcome = np.where(answers, np.int8(PAIRED), np.int8(PARTED))
+    outcome[real == NONE] = IDENTICAL
+    outcome[~(delta > 0)] = NON_POSITIVE
+    return outcome, literal
 
 
-@compiled
-def _first_difference(values: np.ndarray, starts: np.ndarray, left: int, right: int) -> int:
-    """The first place where two rows differ or one of them ends, -1 where they are equal."""
-    a, b = starts[left], starts[right]
-    n, m = starts[left + 1] - a, starts[right + 1] - b
-    for k in range(min(n, m)):
-        if values[a + k] != values[b + k]:
-            return int(k)
-    return NONE if n == m else int(min(n, m))
+def _first_difference(said: Ragged, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The first message at which two rows differ or one of them ends, `NONE` where they are equal."""
+    rows = np.concatenate([left.ravel(), right.ravel()])
+    at, ends = said.offsets[rows], said.offsets[rows + 1]
+    shared = 0
+    while (at < ends).all() and (said.values[at] == said.values[at[:1]]).all():  # most of a group's prompt
+        at, shared = at + 1, shared + 1
+    (a, b), (a_ends, b_ends) = (
+        (one[: left.size].reshape(left.shape), one[left.size :].reshape(right.shape)) for one in (at, ends)
+    )
+    a_over, b_over = a >= a_ends, b >= b_ends
+    first = np.where(a_over & b_over, np.int32(NONE), np.int32(shared))
+    alike = (_at(said, a) == _at(said, b)) & ~(a_over | b_over)
+    left_alike = np.flatnonzero(alike)
+    a, b, a_ends, b_ends = (np.broadcast_to(one, first.shape)[alike] for one in (a, b, a_ends, b_ends))
+    while len(left_alike):  # few: attempts at one task part at their first answer
+        a, b, shared = a + 1, b + 1, shared + 1
+        a_over, b_over = a >= a_ends, b >= b_ends
+        apart = a_over | b_over | (_at(said, a) != _at(said, b))
+        first.flat[left_alike[apart]] = np.where(a_over & b_over, NONE, shared)[apart]
+        left_alike, a, b, a_ends, b_ends = (one[~apart] for one in (left_alike, a, b, a_ends, b_ends))
+    return first
+
+
+def _answers(roles: Ragged, left: np.ndarray, right: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Whether an assistant turn stands there on both sides."""
+    both = at != NONE
+    for rows in (left, right):
+        place = roles.offsets[rows] + at
+        both &= (place < roles.offsets[rows + 1]) & (_at(roles, place) == _ASSISTANT)
+    return both
+
+
+def _at(side: Ragged, places: np.ndarray) -> np.ndarray:
+    """The values there; any where a place lies behind the last of them."""
+    if not len(side.values):
+        return np.zeros_like(places)
+    found: np.ndarray = side.values[np.minimum(places, len(side.values) - 1)]
+    return found
