@@ -20,7 +20,7 @@ def evidence(*rows, lost=()):
         dtype=object,
     )
     groups = group_table(frame, everyone(frame), BY_TASK, identities)
-    return group_evidence(frame, everyone(frame), groups, np.arange(len(frame)), lost, BY_TASK.by)
+    return list(group_evidence(frame, everyone(frame), groups, np.arange(len(frame)), lost, BY_TASK.by))
 
 
 def test_unscored_attempts_are_named_and_counted():

@@ -1,6 +1,6 @@
 """Which attempts withhold a group: a person who mends a run needs their names, not a count alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ def group_evidence(
     rows: np.ndarray,
     unreadable: Sequence[Drop],
     by: Sequence[str],
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     """Evidence of `rows` (dropped for their group's reason): the group, how many attempts are at fault, the first.
 
     `groups` is the answer of `group_table`, `unreadable` what was lost to it, `by` the group's key.
@@ -34,7 +34,6 @@ def group_evidence(
     named = {reason: _named(frame, groups, mask) for reason, mask in faulty.items()}
     columns = frame[[COLUMN.get(key, key) for key in by]]
     lost: dict[str, list[dict[str, Any]]] = {}
-    evidence = []
     for row in rows.tolist():
         group, reason = str(groups["group_id"].iat[row]), groups["reason"].iat[row]
         if reason == UNREADABLE and group not in lost:
@@ -46,8 +45,7 @@ def group_evidence(
             ]
         found = lost[group] if reason == UNREADABLE else named.get(str(reason), {}).get(group, [])
         at_fault = {"at_fault": found[:SHOWN], "n_at_fault": len(found)} if found else {}
-        evidence.append({"group_id": group, **at_fault})
-    return evidence
+        yield {"group_id": group, **at_fault}
 
 
 def _named(frame: pd.DataFrame, groups: pd.DataFrame, mask: np.ndarray) -> dict[str, list[dict[str, Any]]]:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from trace_flywheel.curation.comparable import failed_around, finite_reward
-from trace_flywheel.curation.decisions import drops
+from trace_flywheel.curation.decisions import drops, records
 from trace_flywheel.records.fate import Stage
 
 Kind = Literal["sft", "pair", "rl"]
@@ -57,7 +57,7 @@ def convertible(frame: pd.DataFrame, alive: np.ndarray, kind: Kind, ungraded: Ma
     columns = ["run_id", "source_run_id", "verdict_text", "reward_text", "error_by", "error_category", "source_path"]
     evidence = (
         _evidence(reasons[code], row)
-        for code, row in zip(first[rows].tolist(), frame[columns].iloc[rows].to_dict("records"), strict=True)
+        for code, row in zip(first[rows].tolist(), records(frame[columns], rows), strict=True)
     )
     return drops(Stage.CONVERTIBLE, rows, [reasons[code] for code in first[rows].tolist()], evidence)
 

@@ -1,7 +1,8 @@
 """How a step of curation answers: a table of drops, everything else is kept.
 
-A million drops are four columns, not a million objects: `row` (position in the index frame), `stage`, `reason` and
-`evidence` (JSON text). A row is dropped at most once; the first stage that drops it decides.
+A million drops are four columns, not a million objects: `row` (position in the index frame), `stage` and `reason` (a
+byte each, of all that there are) and `evidence` (JSON text). A row is dropped at most once; the first stage that drops
+it decides.
 
 pandas, 50 MB and a second of any process, is imported where the first table is made: workers that judge one rollout at
 a time share modules with these steps and make none.
@@ -25,28 +26,68 @@ BLOCK = 1 << 14
 """Evidence that waits to become a column."""
 
 
+_ALL = tuple(dict.fromkeys(reason for reasons in REASONS.values() for reason in reasons))
+_NUMBER = {reason: number for number, reason in enumerate(_ALL)}
+
+
 def drops(
     stage: Stage, rows: Sequence[int] | np.ndarray, reasons: str | Sequence[str], evidence: Iterable[dict[str, Any]]
 ) -> "pd.DataFrame":
     """The drops of one stage. `reasons` is one for all rows or one each; an unknown reason raises. Evidence is taken
     one by one, so that of a generator few objects are there at a time."""
+    positions = np.asarray(rows, dtype=np.int64)
+    listed = [reasons] * len(positions) if isinstance(reasons, str) else list(reasons)
+    return _table(stage, positions, _codes(stage, listed), _texts(evidence))
+
+
+def drops_of_kinds(
+    stage: Stage,
+    rows: np.ndarray,
+    kind: np.ndarray,
+    reasons: Sequence[str],
+    evidence: Sequence[dict[str, Any]],
+) -> "pd.DataFrame":
+    """The drops of one stage where many share a reason and its evidence. `kind`: of each row its place in both."""
+    import pyarrow as pa
+
+    used, kind = np.unique(kind, return_inverse=True)
+    codes = _codes(stage, [reasons[number] for number in used.tolist()])
+    texts = pa.chunked_array(_texts(evidence[number] for number in used.tolist()), pa.large_string()).combine_chunks()
+    blocks = (texts.take(pa.array(kind[at : at + BLOCK])) for at in range(0, len(kind), BLOCK))
+    return _table(stage, rows, codes[kind], blocks)
+
+
+def _table(stage: Stage, rows: np.ndarray, codes: np.ndarray, evidence: "Iterable[pa.Array]") -> "pd.DataFrame":
     import pandas as pd
     import pyarrow as pa
 
-    positions = np.asarray(rows, dtype=np.int64)
-    listed = [reasons] * len(positions) if isinstance(reasons, str) else list(reasons)
-    unknown = set(listed) - set(REASONS[stage])
-    if unknown:
-        raise ValueError(f"{sorted(unknown)} are no reasons of stage {stage}")
+    of_stage = np.full(len(rows), list(Stage).index(stage), dtype=np.int8)
     return pd.DataFrame(
         {
-            "row": positions,
-            "stage": [str(stage)] * len(positions),
-            "reason": listed,
-            "evidence": pa.chunked_array(_texts(evidence), pa.large_string()).to_pandas(),
+            "row": rows,
+            "stage": pd.Categorical.from_codes(of_stage, pd.Index([stage.value for stage in Stage])),
+            "reason": pd.Categorical.from_codes(codes, pd.Index(_ALL)),
+            "evidence": pa.chunked_array(evidence, pa.large_string()).to_pandas(),
         },
         columns=list(COLUMNS),
     )
+
+
+def records(frame: "pd.DataFrame", rows: np.ndarray) -> Iterator[dict[str, Any]]:
+    """Rows of a frame as dictionaries by column, few at a time."""
+    for at in range(0, len(rows), BLOCK):
+        yield from frame.iloc[rows[at : at + BLOCK]].to_dict("records")  # type: ignore[misc] # str keys
+
+
+def no_drops() -> "pd.DataFrame":
+    """An answer that keeps everything."""
+    return _table(Stage.READ, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int8), ())
+
+
+def _codes(stage: Stage, reasons: Sequence[str]) -> np.ndarray:
+    if unknown := set(reasons) - set(REASONS[stage]):
+        raise ValueError(f"{sorted(unknown)} are no reasons of stage {stage}")
+    return np.fromiter((_NUMBER[reason] for reason in reasons), np.int8, len(reasons))
 
 
 def _texts(evidence: Iterable[dict[str, Any]]) -> "Iterator[pa.Array]":
@@ -55,13 +96,6 @@ def _texts(evidence: Iterable[dict[str, Any]]) -> "Iterator[pa.Array]":
     texts = (orjson.dumps(e, option=orjson.OPT_SORT_KEYS) for e in evidence)
     while block := list(islice(texts, BLOCK)):
         yield pa.array(block, pa.large_string())
-
-
-def no_drops() -> "pd.DataFrame":
-    """An answer that keeps everything."""
-    import pandas as pd
-
-    return pd.DataFrame({"row": np.zeros(0, dtype=np.int64), "stage": [], "reason": [], "evidence": []})
 
 
 def kept(n: int, *answers: "pd.DataFrame") -> np.ndarray:

@@ -8,6 +8,7 @@ Rows are taken best first and compared with kept rows only: there are no chains 
 C, and the answer does not depend on the order of the input. A row is never compared with its own rollout.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from trace_flywheel.curation.bands import BANDS, ROWS, band_keys
 from trace_flywheel.curation.corpus_match import equal_rows, measured, near_rows
-from trace_flywheel.curation.decisions import drops
+from trace_flywheel.curation.decisions import drops, records
 from trace_flywheel.curation.near_kernel import NONE, greedy
 from trace_flywheel.curation.sketch import Spans
 from trace_flywheel.curation.standing import ESTIMATE_SLACK, Corpus
@@ -96,8 +97,8 @@ def near_drops(
 ) -> pd.DataFrame:
     """The drops of `matches` among some rows of the frame."""
     lost = match != NONE
-    said = [measured(pair, threshold) for pair in scores[lost].tolist()]
-    evidence = [{"kept": a, **m} for a, m in zip(_addresses(frame, rows[match[lost]]), said, strict=True)]
+    said = (measured(pair, threshold) for pair in scores[lost].tolist())
+    evidence = ({"kept": a, **m} for a, m in zip(_addresses(frame, rows[match[lost]]), said, strict=True))
     return drops(Stage.NEAR_DUPLICATE, rows[lost], "near_duplicate", evidence)
 
 
@@ -176,8 +177,8 @@ def _best_first(alive: np.ndarray, rank: np.ndarray) -> np.ndarray:
     return rows[np.argsort(rank[rows], kind="stable")]
 
 
-def _addresses(frame: pd.DataFrame, rows: np.ndarray) -> list[dict[str, Any]]:
-    return frame[["run_id", "trace_id"]].iloc[rows].to_dict("records")  # type: ignore[return-value] # str keys
+def _addresses(frame: pd.DataFrame, rows: np.ndarray) -> Iterator[dict[str, Any]]:
+    return records(frame[["run_id", "trace_id"]], rows)
 
 
 def _sorted(answer: pd.DataFrame) -> pd.DataFrame:

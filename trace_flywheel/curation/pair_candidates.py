@@ -61,7 +61,7 @@ class Matched(msgspec.Struct, frozen=True):
 class Outcomes(NamedTuple):
     """What the candidates of each row came to. Few rows differ in it: a class each, and by class the counts."""
 
-    of_row: list[int]
+    of_row: np.ndarray
     """By row of the frame its class; 0 for a row without candidates."""
     counts: list[dict[str, int]]
     """By class how many candidates ended in which outcome, those of none left out."""
@@ -76,7 +76,7 @@ class Outcomes(NamedTuple):
         classes = np.zeros(n, dtype=np.int64)
         classes[rows] = which.ravel() + 1
         told = [{name: n for name, n in zip(OUTCOMES, found, strict=True) if n} for found in distinct.tolist()]
-        return cls(classes.tolist(), [{}, *told])
+        return cls(classes, [{}, *told])
 
 
 def letters(roles: Sequence[str], wanted: np.ndarray) -> Ragged:
@@ -213,10 +213,10 @@ def _first_difference(said: Ragged, left: np.ndarray, right: np.ndarray) -> np.n
 
 def _answers(roles: Ragged, left: np.ndarray, right: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Whether an assistant turn stands there on both sides."""
-    both = at != NONE
+    both: np.ndarray = at != NONE
     for rows in (left, right):
         place = roles.offsets[rows] + at
-        both &= (place < roles.offsets[rows + 1]) & (_at(roles, place) == _ASSISTANT)
+        both = both & (place < roles.offsets[rows + 1]) & (_at(roles, place) == _ASSISTANT)
     return both
 
 

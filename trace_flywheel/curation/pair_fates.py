@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from trace_flywheel.curation.decisions import drops
+from trace_flywheel.curation.decisions import drops_of_kinds, no_drops
 from trace_flywheel.curation.divergence import Refusal
 from trace_flywheel.curation.pair_candidates import Outcomes
 from trace_flywheel.records.fate import Stage
@@ -35,27 +35,28 @@ def fates_of_pairs(
     left_out = _left_out(built, kept, below, losers.per_task)
     group_of = dict(zip(built["cell"].tolist(), built["group_id"].tolist(), strict=True))
     counts, classes, unfit = losers.outcomes.counts, losers.outcomes.of_row, losers.unfit
-
-    def reason_of(row: int) -> str:
-        refusal = left_out.get(row) or losers.refusals.get(int(cell[row]))
-        return "not_selected_for_pair" if refusal is None else refusal.reason
-
-    def told_of(row: int) -> dict[str, Any]:
-        if (own := left_out.get(row)) is not None:
-            return {**own.evidence, "candidates": counts[classes[row]]}
-        of = int(cell[row])
-        return _of_group(of, classes[row], bool(unfit[row]), losers, group_of.get(of))
-
     rows = np.setdiff1d(np.flatnonzero(alive), used)
-    reasons = [reason_of(row) for row in rows.tolist()]
-    mixed = np.array([reason == "mixed_graders" for reason in reasons], dtype=bool)
-    # Evidence is made when its text is: a million rows have as many different counts.
-    refused = [reason for reason in reasons if reason != "mixed_graders"]
+    # What is told of a row depends on its group and on what its candidates came to: few rows differ in it.
+    alike = (cell[rows] * len(counts) + classes[rows]) * 2 + unfit[rows]
+    _, first, kind = np.unique(alike, return_index=True, return_inverse=True)
+    reasons, told = [], []
+    for row in rows[first].tolist():
+        of = int(cell[row])
+        refusal = losers.refusals.get(of)
+        reasons.append("not_selected_for_pair" if refusal is None else refusal.reason)
+        told.append(_of_group(of, int(classes[row]), bool(unfit[row]), losers, group_of.get(of)))
+    for at in np.flatnonzero(np.isin(rows, list(left_out))).tolist():
+        row = int(rows[at])
+        kind[at] = len(told)
+        reasons.append(left_out[row].reason)
+        told.append({**left_out[row].evidence, "candidates": counts[classes[row]]})
+    mixed = np.array([reason == "mixed_graders" for reason in reasons], dtype=bool)[kind]
     answers = [
-        drops(Stage.CONVERTIBLE, rows[mixed], "mixed_graders", map(told_of, rows[mixed].tolist())),
-        drops(Stage.PAIRS, rows[~mixed], refused, map(told_of, rows[~mixed].tolist())),
+        drops_of_kinds(stage, rows[here], kind[here], reasons, told)
+        for stage, here in ((Stage.CONVERTIBLE, mixed), (Stage.PAIRS, ~mixed))
+        if here.any()
     ]
-    return pd.concat(answers, ignore_index=True) if mixed.any() else answers[1]
+    return pd.concat(answers, ignore_index=True) if answers else no_drops()
 
 
 def _of_group(cell: int, outcome: int, unfit: bool, losers: Losers, group_id: str | None) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from trace_flywheel.curation.comparable import (
     judge_scores,
     seeded_hash,
 )
-from trace_flywheel.curation.decisions import drops
+from trace_flywheel.curation.decisions import drops, records
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.settings import Selection
 
@@ -74,7 +74,7 @@ def top_fraction(frame: pd.DataFrame, alive: np.ndarray, selection: Selection, s
     )
     rows = [np.flatnonzero(around), np.flatnonzero(failing), ranked[dropped]]
     reasons = ["infrastructure_error"] * len(rows[0]) + ["not_passing"] * len(rows[1])
-    why = frame[["error_by", "error_category"]].iloc[rows[0]].to_dict("records")
+    why = records(frame[["error_by", "error_category"]], rows[0])
     verdicts: list[dict[str, Any]] = [{"verdict": "fail"}] * len(rows[1])
     thresholds = frame[["task_id", *COMPARABLE]].iloc[ranked[last]].reset_index(drop=True)
     return Selected(
@@ -82,7 +82,7 @@ def top_fraction(frame: pd.DataFrame, alive: np.ndarray, selection: Selection, s
             Stage.SELECTION,
             np.concatenate(rows),
             reasons + ["below_fraction"] * len(rows[2]),
-            chain(({str(k): v for k, v in w.items()} for w in why), verdicts, evidence),
+            chain(why, verdicts, evidence),
         ),
         thresholds=thresholds.assign(passing=of[last], kept=quota[last], threshold=rewards[last]),
         tied_share=float((tied & crossed[groups]).mean()) if len(ranked) else 0.0,

@@ -12,7 +12,7 @@ from trace_flywheel.curation import dedup
 from trace_flywheel.curation.advantages import policy_ages, stale_policies
 from trace_flywheel.curation.at_fault import group_evidence
 from trace_flywheel.curation.convertible import accepted_ungraded, convertible
-from trace_flywheel.curation.decisions import drops
+from trace_flywheel.curation.decisions import drops, records
 from trace_flywheel.curation.difficulty import TASK, pass_rates
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.meaning import same_meaning
@@ -128,10 +128,11 @@ def pairs(index: Index, common: Attempts, holdout: Holdout, settings: Settings) 
     return Curated("pair", index, used, funnel.drops, pairs=built, facts=facts, warnings=warnings)
 
 
-def kto(index: Index, common: Attempts, holdout: Holdout, settings: Settings) -> Curated:
+def kto(index: Index, common: Attempts, holdout: Holdout, settings: Settings, paired: np.ndarray) -> Curated:
     """Unpaired answers: the graded rollouts that no preference pair uses, as long as both labels occur.
 
-    What an attempt said counts once, and an answer that a pair holds already is not given again.
+    What an attempt said counts once, and an answer that a pair holds already is not given again. `paired`: the rows
+    that the pairs of the same rollouts and settings use.
     """
     frame = index.frame
     funnel = entered(index, common)
@@ -139,7 +140,7 @@ def kto(index: Index, common: Attempts, holdout: Holdout, settings: Settings) ->
     warnings = hold_out(funnel, index, holdout)
     funnel.take(quality_drops(frame, funnel.alive, "pair"))
     used = np.zeros(len(frame), dtype=bool)
-    used[pairs(index, common, holdout, settings).kept] = True
+    used[paired] = True
     # What is no example does not stand for one that says the same.
     rows = np.flatnonzero(funnel.alive & unfit(frame) & ~used)
     ended = [{"error": error} if isinstance(error, str) else {} for error in frame["error_category"].iloc[rows]]
@@ -194,8 +195,7 @@ def prompts(index: Index, common: Attempts, holdout: Holdout, settings: Settings
     rates = pass_rates(frame, common.members)
     flat = (rates["passes"] == 0) | (rates["passes"] == rates["n"])
     rows = np.flatnonzero(flat.to_numpy(dtype=bool) & funnel.alive)
-    evidence = [{str(k): v for k, v in rate.items()} for rate in rates.iloc[rows].to_dict("records")]
-    funnel.take(drops(Stage.SELECTION, rows, "no_signal", evidence))
+    funnel.take(drops(Stage.SELECTION, rows, "no_signal", records(rates, rows)))
     funnel.take(task_cap(frame.assign(has_correction=False), funnel.alive, 1, settings.seed, TASK))
     funnel.take(crossing_drops(funnel, index, settings))
     return Curated("prompt", index, np.flatnonzero(funnel.alive), funnel.drops, rates=rates, warnings=warnings)

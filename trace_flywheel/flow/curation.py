@@ -3,6 +3,8 @@
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from trace_flywheel.curation.depth import training_set_hash
 from trace_flywheel.curation.depth_embedding import model_encoder
 from trace_flywheel.curation.depth_features import FEATURES_VERSION
@@ -44,6 +46,8 @@ class Curation:
         """`withdrawals`: other ones than those in force, to see what they would change."""
         self.lake, self.settings, self.inputs = lake, settings, inputs
         self._corpora: dict[tuple[Path, ...], Corpora] = {}
+        self.paired: dict[str | None, np.ndarray] = {}
+        """By recipe the rows that its preference pairs use, once they are decided: its unpaired answers are others."""
         self.withdrawals = in_force(lake) if withdrawals is None else withdrawals
 
     @cached_property

@@ -34,7 +34,7 @@ from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.draft import Draft, drafting
 from trace_flywheel.lake.files import replace_text
-from trace_flywheel.lake.ledger import fates_table, ledger_of
+from trace_flywheel.lake.ledger import fates_table, ledger_of, ordered
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.redaction.redact import redactor
@@ -169,8 +169,15 @@ def decided(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Curate
     if kind == "sft":
         corpora = curation.corpora(name_of(kind, recipe))
         return curate.sft(index, common, curation.holdout, corpora, settings, curation.meanings)
-    decide = {"pair": curate.pairs, "kto": curate.kto, "rl": curate.rl, "prompt": curate.prompts}[kind]
-    return decide(index, common, curation.holdout, settings)
+    if kind == "kto":
+        if recipe not in curation.paired:
+            decided(curation, "pair", recipe)
+        return curate.kto(index, common, curation.holdout, settings, curation.paired[recipe])
+    decide = {"pair": curate.pairs, "rl": curate.rl, "prompt": curate.prompts}[kind]
+    made = decide(index, common, curation.holdout, settings)
+    if kind == "pair":
+        curation.paired[recipe] = made.kept
+    return made
 
 
 def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
@@ -189,7 +196,7 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
         # Whoever is still at work ends before the draft goes.
         with closing(_finished(draft, curation, curated, layouts, settings)) as finished:
             done = add_rows(draft, finished, layouts, settings, kind)
-        fates = fates_table(fates_of(curated, done.row_ids, done.late))
+        fates = ordered(fates_of(curated, done.row_ids, done.late))
         shown = {"kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
         shown |= done.about.as_facts()
         facts = {**curated.facts, **index.joined, **shown, "left_out": done.left_out}

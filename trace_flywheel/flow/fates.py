@@ -1,55 +1,82 @@
 """What became of every rollout that entered a dataset, and which of them wait to be graded."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import orjson
+import pandas as pd
+import pyarrow as pa
 
-from trace_flywheel.curation.decisions import COLUMNS
 from trace_flywheel.flow.funnel import Curated
+from trace_flywheel.lake.columns import column, table
+from trace_flywheel.lake.ledger import FATES_SCHEMA
 from trace_flywheel.records.canonical import canonical_json
 from trace_flywheel.records.fate import Drop
 
 
-def fates_of(curated: Curated, row_ids: dict[int, list[str]], late: dict[int, Drop]) -> list[dict[str, Any]]:
-    """The fate of every rollout that entered.
+def fates_of(curated: Curated, row_ids: dict[int, list[str]], late: dict[int, Drop]) -> pa.Table:
+    """The fate of every rollout that entered, in the order of the frame, then of those that were lost before it.
 
     `row_ids`: by frame row the published rows that use it. `late`: kept rows whose last row publication dropped.
     The grade that a later verdict took the place of is evidence, kept or dropped.
     Raises `AssertionError` when a rollout has no fate or two.
     """
-    frame = curated.index.frame
-    names = zip(frame["run_id"].tolist(), frame["trace_id"].tolist(), frame["task_id"].tolist(), strict=True)
-    table: list[dict[str, Any]] = [
-        {"run_id": run, "trace_id": trace, "task_id": task, "kept": None} for run, trace, task in names
-    ]
-    for row, stage, reason, evidence in curated.drops[list(COLUMNS)].itertuples(index=False):
-        table[row] |= _dropped(str(stage), reason, evidence)
-    for row in curated.kept.tolist():
-        if table[row]["kept"] is not None:
-            raise AssertionError(f"{table[row]['trace_id']} is kept and dropped")
-        if ids := row_ids.get(row):
-            table[row] |= {"kept": True, "row_ids": sorted(ids)}
-        else:
-            drop = late[row]
-            table[row] |= _dropped(str(drop.stage), drop.reason, canonical_json(drop.evidence).decode())
-    for row in np.flatnonzero(frame["superseded"].notna().to_numpy(dtype=bool)).tolist():
-        earlier = {"superseded": orjson.loads(str(frame["superseded"].iat[row]))}
-        evidence = orjson.loads(table[row].get("evidence") or "{}")
-        table[row]["evidence"] = canonical_json({**evidence, **earlier}).decode()
-    if any(fate["kept"] is None for fate in table):
+    frame, drops = curated.index.frame, curated.drops
+    entered = len(frame)
+    kept = np.zeros(entered, dtype=bool)
+    kept[curated.kept] = True
+    dropped = drops["row"].to_numpy(dtype=np.int64)
+    if kept[dropped].any():
+        raise AssertionError(f"{frame['trace_id'].iat[int(dropped[kept[dropped]][0])]} is kept and dropped")
+    gone = [(row, late[row]) for row in curated.kept.tolist() if not row_ids.get(row)]
+    kept[[row for row, _ in gone]] = False
+    # Where each rollout's drop stands: among those of the stages, then among the late ones.
+    place = np.full(entered, -1, dtype=np.int64)
+    place[dropped] = np.arange(len(drops))
+    place[[row for row, _ in gone]] = len(drops) + np.arange(len(gone))
+    if not (kept ^ (place >= 0)).all() or len(drops) + len(gone) + int(kept.sum()) != entered:
         raise AssertionError("a rollout that entered is neither kept nor dropped")
-    return table + [_lost(drop) for drop in curated.index.lost]
+    at = pa.array(place, mask=place < 0)
+    found = {name: _texts(frame[name]) for name in ("run_id", "trace_id", "task_id")}
+    for name in ("stage", "reason", "evidence"):
+        of_late = column([_dropped(drop)[name] for _, drop in gone], pa.string())
+        found[name] = pa.chunked_array([*_texts(drops[name]).chunks, of_late]).take(at)
+    found["evidence"] = _with_earlier_grades(found["evidence"], frame["superseded"])
+    used = [sorted(row_ids[row]) if is_kept else [] for row, is_kept in enumerate(kept.tolist())]
+    found |= {"kept": pa.array(kept), "row_ids": column(used, FATES_SCHEMA.field("row_ids").type)}
+    fates = pa.table([found[name] for name in FATES_SCHEMA.names], schema=FATES_SCHEMA)
+    return pa.concat_tables([fates, table([_lost(drop) for drop in curated.index.lost], FATES_SCHEMA)])
 
 
-def _dropped(stage: str, reason: str, evidence: str) -> dict[str, Any]:
-    return {"kept": False, "row_ids": [], "stage": stage, "reason": reason, "evidence": evidence}
+def _texts(values: pd.Series) -> pa.ChunkedArray:
+    """A column of a frame, whatever it is held as."""
+    array = pa.array(values)
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
+    return (array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])).cast(pa.string())
+
+
+def _with_earlier_grades(evidence: pa.ChunkedArray, superseded: pd.Series) -> pa.ChunkedArray:
+    rows = np.flatnonzero(superseded.notna().to_numpy(dtype=bool)).tolist()
+    if not rows:
+        return evidence
+    texts = evidence.to_pylist()
+    for row in rows:
+        earlier = {"superseded": orjson.loads(str(superseded.iat[row]))}
+        texts[row] = canonical_json({**orjson.loads(texts[row] or "{}"), **earlier}).decode()
+    return pa.chunked_array([column(texts, pa.string())])
+
+
+def _dropped(drop: Drop, more: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    evidence = canonical_json({**drop.evidence, **more}).decode()
+    return {"kept": False, "row_ids": [], "stage": drop.stage.value, "reason": drop.reason, "evidence": evidence}
 
 
 def _lost(drop: Drop) -> dict[str, Any]:
-    evidence = dict(drop.evidence) | ({"path": drop.path} if drop.path else {})
     name = {"run_id": drop.run_id, "trace_id": drop.trace_id, "task_id": drop.task_id}
-    return name | _dropped(drop.stage.value, drop.reason, canonical_json(evidence).decode())
+    return name | _dropped(drop, {"path": drop.path} if drop.path else {})
 
 
 def needs_grading(curated: Curated) -> list[dict[str, Any]]:
@@ -57,7 +84,7 @@ def needs_grading(curated: Curated) -> list[dict[str, Any]]:
     wanted = curated.drops["reason"].isin(["no_verdict", "no_reward", "non_finite_reward"])
     frame = curated.index.frame
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for row, reason in curated.drops.loc[wanted, ["row", "reason"]].itertuples(index=False):
+    for row, reason in curated.drops.loc[wanted, ["row", "reason"]].sort_values("row").itertuples(index=False):
         run, trace, path = (str(frame[n].iat[row]) for n in ("run_id", "trace_id", "source_path"))
         found.setdefault((run, trace), {"run_id": run, "trace_id": trace, "reason": reason, "path": path})
     return [found[key] for key in sorted(found)]

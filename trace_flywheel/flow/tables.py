@@ -53,10 +53,12 @@ def _without_advantage(attempts: Attempts) -> dict[str, dict[str, int]]:
     withheld = withheld.assign(stage=str(Stage.GROUPS))
     withheld.loc[withheld["reason"] == "mixed_graders", "stage"] = str(Stage.CONVERTIBLE)
     dropped: dict[str, dict[str, int]] = {}
-    for stage, reason in sorted(pd.concat([attempts.drops, withheld])[["stage", "reason"]].itertuples(index=False)):
-        reasons = dropped.setdefault(str(stage), {})
-        reasons[str(reason)] = reasons.get(str(reason), 0) + 1
-    return dropped
+    for table in (attempts.drops, withheld):
+        counts = table.groupby(["stage", "reason"], observed=True).size().reset_index(name="n")
+        for stage, reason, n in counts.itertuples(index=False):
+            reasons = dropped.setdefault(str(stage), {})
+            reasons[str(reason)] = reasons.get(str(reason), 0) + int(n)
+    return {stage: dict(sorted(reasons.items())) for stage, reasons in sorted(dropped.items())}
 
 
 def depth_classifier(curation: Curation, recipe: str | None = None) -> Made:

@@ -13,6 +13,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trace_flywheel.lake.columns import table
 from trace_flywheel.records.fate import Stage
 
 FATES_SCHEMA = pa.schema(
@@ -85,8 +86,12 @@ def content_of(fates: pa.Table) -> str:
 
 
 def fates_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Fates as a table sorted by run, trace, stage and evidence: the same fates give the same bytes."""
-    ordered = sorted(
-        rows, key=lambda r: tuple(str(r.get(n) or "") for n in ("run_id", "trace_id", "stage", "evidence"))
-    )
-    return pa.Table.from_pylist([dict(r) for r in ordered], schema=FATES_SCHEMA)
+    """Fates as a table, ordered."""
+    return ordered(table(list(rows), FATES_SCHEMA))
+
+
+def ordered(fates: pa.Table) -> pa.Table:
+    """Fates by run, trace, stage and evidence: the same fates give the same bytes."""
+    keys = ("run_id", "trace_id", "stage", "evidence")
+    told = pa.table([pc.fill_null(fates[name], "") for name in keys], names=keys)
+    return fates.take(pc.sort_indices(told, sort_keys=[(name, "ascending") for name in keys]))

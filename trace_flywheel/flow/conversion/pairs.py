@@ -65,7 +65,7 @@ def convert_pairs(request: Request, settings: Settings, workers: int, warn: Warn
                 file.write(line + b"\n")
                 tally.rows += 1
                 tally.rows_with_calls += has_calls(orjson.loads(line))
-        for fate in fates_of(curated, row_ids, late):
+        for fate in fates_of(curated, row_ids, late).to_pylist():
             _tell(fate, tally, request.strict, warn)
         check_rows(request, tally)
     return tally
