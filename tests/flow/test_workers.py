@@ -26,6 +26,23 @@ def test_results_come_in_order_and_a_dead_process_is_a_crash_in_its_place() -> N
     assert [r if isinstance(r, int) else r.died for r in results] == [10, 40, True, 50, 60, 70]
 
 
+def process_and(_: None, task: int) -> tuple[int, int]:
+    return os.getpid(), task
+
+
+@pytest.mark.parametrize(("seconds", "at_once"), [(1.0, True), (0.1, False)])
+def test_work_that_is_known_to_last_starts_in_processes(seconds: float, at_once: bool) -> None:
+    results = list(run_tasks(process_and, None, range(20), 2, patience=3.0, seconds=lambda _: seconds))
+    assert [task for _, task in results] == list(range(20))
+    assert (os.getpid() not in {process for process, _ in results}) is at_once
+
+
+def test_large_work_that_turns_out_to_be_none_starts_no_process() -> None:
+    assert list(run_tasks(process_and, None, [], 2, patience=0.0, seconds=lambda _: 9.0)) == []
+    ((process, _),) = run_tasks(process_and, None, [1], 2, patience=3.0, seconds=lambda _: 1.0)
+    assert process == os.getpid()
+
+
 def test_a_crash_tells_kind_and_place_of_an_error_but_not_its_text() -> None:
     (crash,) = run_tasks(ten_times, None, [3], 1)
     assert isinstance(crash, Crash)

@@ -40,7 +40,7 @@ class Crew(Generic[Shared]):
                 yield function(self.shared, task)
             return
         if self._processes is None:
-            self._processes = Processes(_called, self.shared, self._workers)
+            self._processes = Processes(_called, self.shared, self._workers, function)
             Finalize(self, self._processes.close, exitpriority=ENDS_FIRST)
         with closing(self._processes.over((function, task) for task in tasks)) as results:
             for result in results:

@@ -6,6 +6,7 @@ pool), so it removes what it left before.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -166,6 +167,17 @@ class Described(msgspec.Struct, frozen=True):
     source: Path
     number: int
     folder: Path
+
+
+def seconds_of(task: Chunk | Parts | Described) -> float:
+    """About how long a task lasts, at least: how much it reads is known."""
+    if isinstance(task, Chunk):
+        return sum(unit.size for unit in task.units) / 25_000_000
+    if isinstance(task.source, Reread):
+        return sum(unit.size for unit in task.source.units) / 15_000_000
+    with suppress(OSError):
+        return task.source.stat().st_size / (5_000_000 if isinstance(task, Parts) else 8_000_000)
+    return 0.0
 
 
 def describe_part(shared: Describing, task: Described) -> Outcome:

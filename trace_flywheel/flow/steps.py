@@ -13,7 +13,7 @@ from typing import Generic, Literal, TypeVar
 
 import msgspec
 
-from trace_flywheel.flow.ingest_tasks import Outcome
+from trace_flywheel.flow.ingest_tasks import Chunk, Described, Outcome, Parts, seconds_of
 from trace_flywheel.flow.workers import Crash, run_tasks
 from trace_flywheel.lake.objects import RemoteError
 from trace_flywheel.lake.quarantine import quarantine
@@ -23,7 +23,7 @@ from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.sources import run_state
 from trace_flywheel.sources.reader import Run
 
-Task = TypeVar("Task")
+Task = TypeVar("Task", bound=Chunk | Parts | Described)
 Shared = TypeVar("Shared")
 
 
@@ -73,7 +73,7 @@ class Step(Generic[Task, Shared]):
         """The result of every run, in order."""
         queue: deque[Job[Task] | StepResult] = deque()
         try:
-            for result in run_tasks(self.function, self.shared, self._tasks(runs, queue), workers):
+            for result in run_tasks(self.function, self.shared, self._tasks(runs, queue), workers, seconds=seconds_of):
                 yield from self._done(queue)
                 job = queue[0]
                 assert isinstance(job, Job)

@@ -17,8 +17,8 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
-from itertools import islice
+from contextlib import closing, suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -32,8 +32,8 @@ Shared = TypeVar("Shared")
 
 PATIENCE = 3.0
 """Seconds of work in this process before a pool pays: starting one takes about two."""
-
-
+AHEAD = 8
+"""Tasks a worker that are looked at before the first is begun, where their size is known."""
 ROOM_FOR_SOCKETS = 107 - len("/pymp-12345678/listener-12345678")
 """Bytes that the path of a temporary folder may have: a socket's path has 107 at most."""
 
@@ -66,25 +66,45 @@ def run_tasks(
     tasks: Iterable[Task],
     workers: int,
     patience: float | None = None,
+    seconds: Callable[[Task], float] | None = None,
 ) -> Iterator[Result | Crash]:
-    """`function(shared, task)` of every task, in order. `shared` goes to each process once."""
+    """`function(shared, task)` of every task, in order. `shared` goes to each process once.
+
+    `seconds`: about how long a task lasts. Where the first ones would outlast the patience, nothing is done here.
+    """
     waiting, started = iter(tasks), time.monotonic()
     patience = PATIENCE if patience is None else patience
-    for task in waiting:
-        yield _guarded(function, shared, task)
+    if seconds is not None and workers > 1:
+        first = list(islice(waiting, AHEAD * workers))
+        waiting = chain(first, waiting)
+        if sum(map(seconds, first)) > patience:
+            patience = -1.0
+    while True:
         if workers > 1 and time.monotonic() - started > patience:
             processes = Processes(function, shared, workers)
-            try:
-                yield from processes.over(waiting)
-            finally:
-                processes.close()
+            with closing(processes), closing(processes.over(waiting)) as results:
+                yield from results
+            return
+        for task in islice(waiting, 1):
+            yield _guarded(function, shared, task)
+            break
+        else:
+            return
 
 
 class Processes(Generic[Shared, Task, Result]):
-    """A pool for one function after another set of tasks; it starts with the first and ends with `close`."""
+    """A pool for one set of tasks after another; it starts with the first task and ends with `close`."""
 
-    def __init__(self, function: Callable[[Shared, Task], Result], shared: Shared, workers: int) -> None:
+    def __init__(
+        self,
+        function: Callable[[Shared, Task], Result],
+        shared: Shared,
+        workers: int,
+        loads: Callable[..., Any] | None = None,
+    ) -> None:
+        """`loads`: a function whose module is loaded once for all processes, where that is not `function`'s own."""
         self._function, self._shared, self._workers = function, shared, workers
+        self._loads = loads or function
         self._pool: ProcessPoolExecutor | None = None
 
     def over(self, tasks: Iterable[Task]) -> Generator[Result | Crash]:
@@ -94,7 +114,7 @@ class Processes(Generic[Shared, Task, Result]):
         try:
             while True:
                 if self._pool is None:
-                    self._pool = _pool(self._function, self._shared, self._workers)
+                    self._pool = _pool(self._function, self._shared, self._workers, self._loads)
                 try:
                     # Two pieces a worker: a slow reader of results never makes finished ones pile up.
                     for task in islice(waiting, 2 * self._workers - len(under_way)):
@@ -179,8 +199,11 @@ def _send(sender: Any, function: Callable[[Any], Iterable[Any]], task: Any) -> N
         sender.send(crash)
 
 
-def _pool(function: Callable[..., Any], shared: Any, workers: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(workers, context_of(function), initializer=_start, initargs=(function, shared))
+def _pool(
+    function: Callable[..., Any], shared: Any, workers: int, loads: Callable[..., Any] | None = None
+) -> ProcessPoolExecutor:
+    context = context_of(loads or function)
+    return ProcessPoolExecutor(workers, context, initializer=_start, initargs=(function, shared))
 
 
 def context_of(function: Callable[..., Any]) -> Any:

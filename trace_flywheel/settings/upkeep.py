@@ -14,7 +14,7 @@ class Ingest(Section):
     max_line_mb: float = Field(64.0, gt=0)
     """MB of one JSON line or document; a longer one is dropped as `line_too_long`, never read into memory whole."""
     workers: int = Field(0, ge=0)
-    """Processes that read; 0 means one per core."""
+    """Processes that read runs, and that finish and check the rows of datasets; 0 means one per core."""
     quarantine_after: PositiveInt = 3
     """Failed tries after which a folder is left alone until it changes."""
 
