@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-SERVER_SECONDS = 60
+SERVER_SECONDS = 180
 PORTS = 3
 """Ports tried: another process may take one between the asking and the server's start."""
 PR_SET_PDEATHSIG = 1

@@ -3,21 +3,25 @@
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack
+import urllib.request
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.flow.conftest import WORDS
 from tests.orchestration.servers import (
     CHECKOUT,
     SERVER_SECONDS,
     not_here,
     postgres,
     redis,
+    server,
     started,
     tail,
     wait_for,
@@ -74,11 +78,7 @@ def write_run(folder: Path, number: int, attempts: int = 4, words: int = 40) -> 
             "trace_id": f"{folder.name}-a{attempt}",
             "messages": [
                 {"role": "user", "content": f"Mend part {number % 5} of the table; write to ann{number}@example.com."},
-                {
-                    "role": "assistant",
-                    "content": f"Mended in {attempt} steps: "
-                    + " ".join(str(number * 7 + attempt * step) for step in range(number, words)),
-                },
+                {"role": "assistant", "content": said(number * 101 + attempt, words)},
             ],
             "verdict": "pass" if attempt % 2 else "fail",
             "reward": attempt % 4 / 4,
@@ -87,6 +87,31 @@ def write_run(folder: Path, number: int, attempts: int = 4, words: int = 40) -> 
         for attempt in range(attempts)
     ]
     (folder / "results.json").write_text(json.dumps(rows))
+
+
+def said(seed: int, words: int) -> str:
+    chosen = ((at * (seed + 3) % 12, (at // 12 + seed) % 12) for at in range(words))
+    return "Mended: " + " ".join(f"{WORDS[one]}{WORDS[two]}" for one, two in chosen)
+
+
+def shown(program: str) -> list[str]:
+    """The command of docs/scaling.md that starts a program."""
+    lines = (CHECKOUT / "docs" / "scaling.md").read_text("utf-8").splitlines()
+    (line,) = (line for line in lines if line.startswith(program))
+    return shlex.split(line)
+
+
+def few(options: list[str]) -> list[str]:
+    """A worker's options with one run at a time, and two processes during the test."""
+    assert options == ["--", "--concurrency", "8", "--max-tasks-per-child", "50"]
+    return ["--", "--concurrency", "1", "--max-tasks-per-child", "4"]
+
+
+def serves(port: int) -> bool:
+    """Whether Dagster's pages are there."""
+    with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=5) as answer:
+        return "dagster_webserver_version" in json.loads(answer.read())
+    return False
 
 
 def beside(home: Path) -> tuple[bool, bool]:
@@ -117,7 +142,7 @@ def test_two_workers_give_the_datasets_of_one_machine_byte_for_byte(tmp_path: Pa
     write_sample(jobs)
     for number in range(8):
         write_run(runs / f"r{number:02d}", number)
-    write_run(runs / "large", 8, attempts=SMALL_ROLLOUTS + 1, words=7_000)
+    write_run(runs / "large", 8, attempts=SMALL_ROLLOUTS + 1, words=4_500)
     assert (runs / "large" / "results.json").stat().st_size > SMALL_BYTES
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("FLYWHEEL_", "DAGSTER_"))}
     environment |= {
@@ -136,6 +161,7 @@ def test_two_workers_give_the_datasets_of_one_machine_byte_for_byte(tmp_path: Pa
     home, dagster_home = tmp_path / "home", tmp_path / "dagster"
     dagster_home.mkdir()
     shutil.copy(DEPLOY / "dagster.yaml", dagster_home)
+    (tmp_path / "deploy").symlink_to(DEPLOY)
     with ExitStack() as stack:
         broker = stack.enter_context(redis(tmp_path))
         environment |= {
@@ -147,17 +173,24 @@ def test_two_workers_give_the_datasets_of_one_machine_byte_for_byte(tmp_path: Pa
             "DAGSTER_CELERY_BROKER": f"{broker}/0",
             "DAGSTER_CELERY_BACKEND": f"{broker}/1",
         }
-        work = ["dagster-celery", "worker", "start", "-A", "dagster_celery.app", "-y", str(DEPLOY / "celery.yaml")]
+        worker = shown("dagster-celery worker start")
+        at = worker.index("--")
         commands = {
-            "forked": [*work, "-n", "forked", "--", "--concurrency", "1", "--max-tasks-per-child", "4"],
-            "solo": [*work, "-n", "solo", "--", "--pool", "solo"],
-            "daemon": ["dagster-daemon", "run", "-w", str(DEPLOY / "workspace.yaml")],
+            "forked": [*worker[:at], "-n", "forked", *few(worker[at:])],
+            "solo": [*worker[:at], "-n", "solo", "--", "--pool", "solo"],
+            "daemon": shown("dagster-daemon"),
         }
         logs = {name: tmp_path / f"{name}.log" for name in commands}
         running = {
             name: stack.enter_context(started(command, logs[name], env=environment, cwd=tmp_path))
             for name, command in commands.items()
         }
+
+        pages = shown("dagster-webserver")
+        with server(
+            lambda port: [*pages[:-1], str(port)], serves, tmp_path / "pages.log", env=environment, cwd=tmp_path
+        ):
+            pass
 
         def done() -> bool:
             for name, process in running.items():
