@@ -106,7 +106,7 @@ def write_lake(home: Path, rollouts: int) -> None:
         for asset in (REDACTED, INDEX):
             with lake.generation(asset, name := f"jobs/run-{run:05d}") as folder:
                 parts = [write_table(folder / "part-00000.parquet", table if asset == INDEX else table.slice(0, 0))]
-                made = lake.commit(
+                staged = lake.stage(
                     folder,
                     asset,
                     name,
@@ -117,7 +117,8 @@ def write_lake(home: Path, rollouts: int) -> None:
                     source_fingerprint="",
                     facts=of,
                 )
-                of = {"of": made.content_digest}
+                lake.land([staged])
+                of = {"of": staged.sidecar.content_digest}
 
 
 def steps(home: Path) -> list[dict[str, Any]]:

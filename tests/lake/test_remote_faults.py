@@ -93,10 +93,11 @@ def partition(settings: Settings, answer: str, run_id: str = "jobs/a") -> None:
     with lake.generation("rollout_index", run_id) as folder:
         part = write_table(folder / "part-00000.parquet", index_table([]))
         drops = [Drop(Stage.READ, "purged", {"by": answer}, run_id=run_id)]
-        lake.commit(
+        staged = lake.stage(
             folder, "rollout_index", run_id, parts=[part], drops=drops, entered=1, inputs_digest=answer,
             source_fingerprint=answer,
         )  # fmt: skip
+        lake.land([staged])
 
 
 def whole(settings: Settings) -> list[str]:

@@ -4,12 +4,13 @@ import stat
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_flywheel.lake import store
+from trace_flywheel.lake import landing, store
 from trace_flywheel.lake.parts import RolloutParts, read_rollouts
 from trace_flywheel.lake.quarantine import quarantine, quarantines, release
 from trace_flywheel.lake.sidecar import FORMAT, LONG_NAME, LakeError, Part, Sidecar, encode_run, file_mode
@@ -28,7 +29,7 @@ def write(lake: Lake, asset: str, *rollouts: Rollout, drops: tuple[Drop, ...] = 
         parts = RolloutParts(folder, "part", file_mode(asset))
         for item in rollouts:
             parts.add(item)
-        return lake.commit(
+        staged = lake.stage(
             folder,
             asset,
             "r/run",
@@ -38,6 +39,7 @@ def write(lake: Lake, asset: str, *rollouts: Rollout, drops: tuple[Drop, ...] = 
             inputs_digest="in",
             source_fingerprint="fp",
         )
+        return lake.land([staged])[0]
 
 
 def texts(lake: Lake, asset: str) -> list[str]:
@@ -62,15 +64,17 @@ def test_a_partition_reads_back_with_its_drops_and_counts(tmp_path: Path) -> Non
 def test_counts_that_do_not_add_up_never_become_a_partition(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     with pytest.raises(AssertionError, match="2 in, 0 kept"), lake.generation("redacted_rollouts", "r/run") as folder:
-        lake.commit(
+        lake.stage(
             folder, "redacted_rollouts", "r/run", parts=(), drops=(), entered=2, inputs_digest="", source_fingerprint=""
         )
     assert lake.sidecar("redacted_rollouts", "r/run") is None
 
 
-@pytest.mark.parametrize("step", ["settle", "replace_text", "write_table"])
-def test_a_writer_killed_at_any_step_leaves_the_generation_before(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("module", "step"), [(store, "write_table"), (store, "stage"), (landing, "sync"), (landing, "move")]
+)
+def test_a_writer_stopped_at_any_step_leaves_the_generation_before(
+    module: ModuleType, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Lake(tmp_path)
     write(lake, "redacted_rollouts", rollout("t1", "old"))
@@ -78,9 +82,10 @@ def test_a_writer_killed_at_any_step_leaves_the_generation_before(
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(store, step, killed)
+    monkeypatch.setattr(module, step, killed)
     with pytest.raises(KeyboardInterrupt):
         write(lake, "redacted_rollouts", rollout("t1", "new"))
+    assert not list(tmp_path.rglob(".tmp-*"))
     assert texts(Lake(tmp_path), "redacted_rollouts") == ["old"]
     monkeypatch.undo()
     write(lake, "redacted_rollouts", rollout("t1", "new"))

@@ -40,8 +40,9 @@ from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.redaction_report import write_findings
 from trace_flywheel.flow.steps import Job, Step, StepResult
 from trace_flywheel.flow.workers import Crash, run_alone, worker_count
+from trace_flywheel.lake.landing import Staged
 from trace_flywheel.lake.quarantine import release
-from trace_flywheel.lake.sidecar import LakeError
+from trace_flywheel.lake.sidecar import LakeError, Sidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.redaction.redact import redactor
@@ -100,7 +101,7 @@ def graded_traces(
         ]
         return Job(run, folder, tasks, fingerprint)
 
-    def finish(job: Job[Chunk]) -> StepResult:
+    def finish(job: Job[Chunk]) -> Staged:
         all_made: list[Outcome] = []
         for task, result in zip(job.tasks, job.results, strict=True):
             all_made += unit_by_unit(options, task) if isinstance(result, Crash) else [result]
@@ -111,7 +112,7 @@ def graded_traces(
             write_contents(job.folder, [pair for o in all_made for pair in o.contents])
         wanted = expected.digest(GRADED, job.run.run_id, job.fingerprint)
         entered = sum(p.rows for p in parts) + len(drops)
-        sidecar = lake.commit(
+        return lake.stage(
             job.folder,
             GRADED,
             job.run.run_id,
@@ -122,7 +123,6 @@ def graded_traces(
             source_fingerprint=job.fingerprint,
             facts=facts,
         )
-        return StepResult(GRADED, job.run.run_id, "made", sidecar)
 
     step = Step(
         GRADED,
@@ -165,7 +165,7 @@ def redacted_rollouts(
             raise LakeError("source_changed: the folder changed since it was read, and the lake keeps no raw text")
         return Job(run, folder, tasks, before.source_fingerprint, before)
 
-    def finish(job: Job[Parts]) -> StepResult:
+    def finish(job: Job[Parts]) -> Staged | StepResult:
         if job.crash:
             return step.quarantined(job.run, job.fingerprint, f"{REDACTED}: {job.crash.reason}")
         findings: dict[str, int] = {}
@@ -197,16 +197,17 @@ def rollout_index(
         tasks = [Described(lake.part_path(before, part), k, folder) for k, part in enumerate(before.parts)]
         return Job(run, folder, tasks, before.source_fingerprint, before)
 
-    def finish(job: Job[Described]) -> StepResult:
+    def finish(job: Job[Described]) -> Staged | StepResult:
         if job.crash:
             return step.quarantined(job.run, job.fingerprint, f"{INDEX}: {job.crash.reason}")
-        result = mirror(INDEX, job, lake, expected, carried(job, lake), {})
-        assert result.sidecar is not None
-        dropped = result.sidecar.counts.dropped
-        if result.sidecar.counts.kept or (dropped and not any(r != "purged" for rs in dropped.values() for r in rs)):
+        return mirror(INDEX, job, lake, expected, carried(job, lake), {})
+
+    def landed(job: Job[Described], sidecar: Sidecar) -> StepResult:
+        dropped = sidecar.counts.dropped
+        if sidecar.counts.kept or (dropped and not any(r != "purged" for rs in dropped.values() for r in rs)):
             release(lake, job.run.run_id)
-            return result
-        first = next(iter(lake.drops(result.sidecar)), None)
+            return step.made(job, sidecar)
+        first = next(iter(lake.drops(sidecar)), None)
         said = f"{first.stage}/{first.reason} in {first.path or 'the folder'}" if first else "it holds no rollout"
         reason = f"nothing could be read: {said}"
         return step.quarantined(job.run, job.fingerprint, reason)
@@ -220,6 +221,7 @@ def rollout_index(
         shared,
         finish,
         _mask(settings, expected),
+        landed,
     )
     yield from step.over(runs, _workers(settings, workers))
 

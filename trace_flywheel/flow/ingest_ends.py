@@ -7,8 +7,9 @@ import msgspec
 
 from trace_flywheel.flow.expected import BEFORE, ERASED_FROM, Expected
 from trace_flywheel.flow.ingest_tasks import Chunk, Outcome, read_chunk
-from trace_flywheel.flow.steps import Job, StepResult
+from trace_flywheel.flow.steps import Job
 from trace_flywheel.flow.workers import Crash, run_alone
+from trace_flywheel.lake.landing import Staged
 from trace_flywheel.lake.sidecar import LakeError, Part, Sidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.fate import Drop, Stage
@@ -31,12 +32,12 @@ def carried(job: Job[Any], lake: Lake) -> tuple[Drop, ...]:
 
 def mirror(
     step: str, job: Job[Any], lake: Lake, expected: Expected, carried: Sequence[Drop], facts: dict[str, object]
-) -> StepResult:
-    """Commit a step that mirrors the one before: its parts, its own drops and those carried on."""
+) -> Staged:
+    """What a step made that mirrors the one before: its parts, its own drops and those carried on."""
     assert job.before is not None
     made = list(outcomes(job))
     known = {name: fact for name, fact in job.before.facts.items() if name != ERASED_FROM}
-    sidecar = lake.commit(
+    return lake.stage(
         job.folder,
         step,
         job.run.run_id,
@@ -47,7 +48,6 @@ def mirror(
         source_fingerprint=job.fingerprint,
         facts={**known, **facts, "of": job.before.content_digest},
     )
-    return StepResult(step, job.run.run_id, "made", sidecar)
 
 
 def outcomes(job: Job[Any]) -> Iterator[Outcome]:

@@ -68,7 +68,7 @@ def rewrite(
             contents.write_contents(folder, [pair for pair in known if pair[0] not in gone.traces])
         before = lake.sidecar(BEFORE[step], run_id) if step in BEFORE and (fresh or follows) else None
         after = _after(lake, sidecar) if lost else None
-        lake.commit(
+        staged = lake.stage(
             folder,
             step,
             run_id,
@@ -83,6 +83,7 @@ def rewrite(
                 **({ERASED_FROM: after} if after else {}),
             },
         )
+        lake.land([staged])
 
 
 def _closed_up(index: pa.Table) -> pa.Table:

@@ -2,19 +2,23 @@
 
 A step gives a function for its tasks, a plan for a run (which tasks, from what) and a finish (what they become). Runs
 whose plan or tasks fail are quarantined with the reason; the others go on. Results come in the order of the runs.
+
+What is finished lands in batches, because a run that lands alone waits for the disk six times, and so do 64 together.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
 from trace_flywheel.flow.ingest_tasks import Chunk, Described, Outcome, Parts, seconds_of
 from trace_flywheel.flow.workers import Crash, run_tasks
+from trace_flywheel.lake.landing import Staged
 from trace_flywheel.lake.objects import RemoteError
 from trace_flywheel.lake.quarantine import quarantine
 from trace_flywheel.lake.sidecar import Sidecar
@@ -25,6 +29,9 @@ from trace_flywheel.sources.reader import Run
 
 Task = TypeVar("Task", bound=Chunk | Parts | Described)
 Shared = TypeVar("Shared")
+
+BATCH_RUNS, BATCH_SECONDS = 64, 3.0
+"""Runs that land together, and how long the first of them waits for others: the work that a kill may undo."""
 
 
 class StepResult(msgspec.Struct, frozen=True):
@@ -50,6 +57,10 @@ class Job(Generic[Task]):
     stack: ExitStack = field(default_factory=ExitStack)
 
     @property
+    def is_done(self) -> bool:
+        return len(self.results) == len(self.tasks)
+
+    @property
     def crash(self) -> Crash | None:
         return next((r for r in self.results if isinstance(r, Crash)), None)
 
@@ -65,21 +76,28 @@ class Step(Generic[Task, Shared]):
     plan: Callable[[Run, str, ExitStack], Job[Task]]
     function: Callable[[Shared, Task], Outcome]
     shared: Shared
-    finish: Callable[[Job[Task]], StepResult]
+    finish: Callable[[Job[Task]], Staged | StepResult]
     mask: Callable[[str], str]
     """Takes secrets out of a reason, which may quote a file."""
+    landed: Callable[[Job[Task], Sidecar], StepResult] | None = None
+    """What to make of a run whose partition is in force; `made` where a step has no other."""
 
     def over(self, runs: Sequence[Run], workers: int) -> Iterator[StepResult]:
         """The result of every run, in order."""
         queue: deque[Job[Task] | StepResult] = deque()
+        batch = _Batch(self)
         try:
             for result in run_tasks(self.function, self.shared, self._tasks(runs, queue), workers, seconds=seconds_of):
-                yield from self._done(queue)
+                self._finish(queue, batch)
+                if batch.is_due:
+                    yield from batch.land()
                 job = queue[0]
                 assert isinstance(job, Job)
                 job.results.append(result)
-            yield from self._done(queue)
+            self._finish(queue, batch)
+            yield from batch.land()
         finally:
+            batch.close()
             for left in queue:
                 if isinstance(left, Job):
                     left.stack.close()
@@ -106,22 +124,63 @@ class Step(Generic[Task, Shared]):
             queue.append(job)
             yield from job.tasks
 
-    def _done(self, queue: deque[Job[Task] | StepResult]) -> Iterator[StepResult]:
-        """The results at the head of the queue that wait for nothing."""
-        while queue:
-            job = queue[0]
-            if isinstance(job, Job):
-                if len(job.results) < len(job.tasks):
-                    return
-                with job.stack:
-                    result = self.finish(job)
-            else:
-                result = job
+    def _finish(self, queue: deque[Job[Task] | StepResult], batch: "_Batch[Task]") -> None:
+        """Move what waits for no more tasks from the head of the queue to the batch."""
+        while queue and (isinstance(queue[0], StepResult) or queue[0].is_done):
+            batch.add(queue[0])
             queue.popleft()
-            yield result
+
+    def made(self, job: Job[Task], sidecar: Sidecar) -> StepResult:
+        return StepResult(self.asset, job.run.run_id, "made", sidecar)
 
     def quarantined(self, run: Run, fingerprint: str, reason: str) -> StepResult:
         """Note the run's failure; what was made of it before stays."""
         reason = self.mask(reason)
         quarantine(self.lake, run.run_id, reason, fingerprint)
         return StepResult(self.asset, run.run_id, "quarantined", self.lake.sidecar(self.asset, run.run_id), reason)
+
+
+@dataclass
+class _Batch(Generic[Task]):
+    """Results in their order, some of which have yet to land."""
+
+    step: Step[Task, Any]
+    waiting: list[tuple[Job[Task], Staged] | StepResult] = field(default_factory=list)
+    since: float = 0.0
+
+    def add(self, item: Job[Task] | StepResult) -> None:
+        if not self.waiting:
+            self.since = time.monotonic()
+        if isinstance(item, StepResult):
+            self.waiting.append(item)
+            return
+        made = self.step.finish(item)
+        item.results.clear()
+        if isinstance(made, Staged):
+            self.waiting.append((item, made))
+        else:
+            item.stack.close()
+            self.waiting.append(made)
+
+    @property
+    def is_due(self) -> bool:
+        aged = time.monotonic() - self.since > BATCH_SECONDS
+        return len(self.waiting) >= BATCH_RUNS or (bool(self.waiting) and aged)
+
+    def land(self) -> Iterator[StepResult]:
+        if staged := [item[1] for item in self.waiting if not isinstance(item, StepResult)]:
+            self.step.lake.land(staged)
+        for item in self.waiting:
+            if isinstance(item, StepResult):
+                yield item
+            else:
+                job, one = item
+                yield (self.step.landed or self.step.made)(job, one.sidecar)
+        self.close()
+
+    def close(self) -> None:
+        """Nothing waits any more; what has not landed vanishes."""
+        for item in self.waiting:
+            if not isinstance(item, StepResult):
+                item[0].stack.close()
+        self.waiting = []

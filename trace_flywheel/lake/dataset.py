@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import orjson
 
-from trace_flywheel.lake.files import TEMPORARY, replace_text
+from trace_flywheel.lake.files import TEMPORARY, replace_text, sync
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.rows import Provenance
 
@@ -81,7 +81,9 @@ def forget(version: Version, addresses: set[tuple[str, str]]) -> None:
     from trace_flywheel.lake.parts import write_table
 
     write_table(temporary, fates_table(table))
+    sync([temporary])
     temporary.replace(path)
+    sync([version.path])
 
 
 def prune(base: Path, version: str, keep: int) -> None:

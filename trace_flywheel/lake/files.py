@@ -1,14 +1,16 @@
 """Writing that a reader never sees half done: everything is written under a temporary name, synced, then renamed.
 
-`replace_text` is the only way a pointer (sidecar, `current`, `latest`) changes; `settle` syncs a finished folder and
-moves it to its final name. A process killed at any point leaves the old name whole.
+`replace_text` is how a pointer (sidecar, `current`, `latest`) changes, where `Lake.land` does not change many together;
+`settle` syncs a finished folder, all that is in it, and moves it to its final name. A process killed at any point
+leaves the old name whole, and so does a machine that loses its power.
 """
 
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -19,11 +21,24 @@ TEMPORARY = ".tmp-"
 """Names that start so are unfinished work: readers skip them, the next writer of the same place removes them."""
 STALE_SECONDS = 86_400
 """Age after which a temporary folder is nobody's work any more."""
+SYNCS = 32
+"""Syncs under way at once. A disk takes those that wait together with few of its turns: 320 of them took 40 ms instead
+of 350. Syncing the whole file system takes one turn and waits for what all other programs wrote: up to 1,400 ms."""
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames inside a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(paths: Iterable[Path]) -> None:
+    """Make files and folders durable: of a file what it holds, of a folder the names in it."""
+    waiting = list(paths)
+    if len(waiting) == 1:
+        _sync(waiting[0])
+    elif waiting:
+        with ThreadPoolExecutor(min(SYNCS, len(waiting))) as threads:
+            for done in [threads.submit(_sync, path) for path in waiting]:
+                done.result()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -32,13 +47,11 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def new_file(path: Path, mode: int = OPEN_FILE) -> Iterator[IO[bytes]]:
-    """A file that must not exist yet, with exactly `mode`; synced before it closes without an error."""
+    """A file that must not exist yet, with exactly `mode`. Who gives it its final name syncs it before, as `settle`."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     with os.fdopen(handle, "wb") as stream:
         os.fchmod(stream.fileno(), mode)
         yield stream
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def replace_text(path: Path, text: str, mode: int = OPEN_FILE) -> None:
@@ -56,7 +69,7 @@ def replace_text(path: Path, text: str, mode: int = OPEN_FILE) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    sync([path.parent])
 
 
 def make_folder(path: Path, mode: int = OPEN_FOLDER) -> None:
@@ -83,17 +96,25 @@ def settle(folder: Path, final: Path) -> bool:
     """Move a finished folder to its final name. False when it exists: names are content, so it is the same."""
     if final.exists():
         return False
-    for path in sorted(folder.rglob("*")):
-        if path.is_dir():
-            sync_folder(path)
-    sync_folder(folder)
+    sync(whole(folder))
+    moved = move(folder, final)
+    sync([final.parent])
+    return moved
+
+
+def whole(folder: Path) -> list[Path]:
+    """A folder and all that is in it: what must be durable before it takes its name."""
+    return [folder, *sorted(folder.rglob("*"))]
+
+
+def move(folder: Path, final: Path) -> bool:
+    """Rename a folder. False when its name is taken: names are content, so it is the same."""
     try:
         folder.rename(final)
     except OSError:
-        if final.is_dir():  # another writer was first
+        if final.is_dir():
             return False
         raise
-    sync_folder(final.parent)
     return True
 
 
@@ -102,12 +123,18 @@ def is_temporary(path: Path) -> bool:
 
 
 def sweep(base: Path, seconds: float = STALE_SECONDS) -> None:
-    """Remove the folders that killed writers left behind, a day later: another writer may be at work now."""
+    """Remove what killed writers left behind, a day later: another writer may be at work now."""
     if not base.is_dir():
         return
     for path in base.iterdir():
-        if is_temporary(path) and path.is_dir() and time.time() - path.stat().st_mtime >= seconds:
+        try:
+            stale = is_temporary(path) and time.time() - path.stat().st_mtime >= seconds
+        except FileNotFoundError:  # it was somebody's work
+            continue
+        if stale and path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
+        elif stale:
+            path.unlink(missing_ok=True)
 
 
 def keep_only(base: Path, name: str) -> None:

@@ -31,7 +31,7 @@ from trace_flywheel.lake.files import (
     make_folder,
     new_file,
     replace_text,
-    sync_folder,
+    sync,
 )
 from trace_flywheel.lake.lock import locked
 from trace_flywheel.lake.sidecar import LakeError
@@ -141,11 +141,12 @@ class Shelf:
                 size = at + stream.write(footer)
             sha256 = digest.hexdigest()
             final = self.folder / f"{sha256[:16]}.segment"
+            sync([temporary])
             temporary.replace(final)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        sync_folder(self.folder)
+        sync([self.folder])
         return SegmentFile(final.name, rows, size, sha256, final.stat().st_mtime_ns)
 
     def commit(self, state: State) -> None:

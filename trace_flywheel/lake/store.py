@@ -4,8 +4,8 @@
     lake/<asset>/<digest>/<table>.parquet …  sidecar.json                           `current` names the digest
 
 A generation is written under a temporary name, synced and renamed; the pointer is replaced last and the generation
-before is removed after it. So a reader sees the old partition or the new one, and a killed writer leaves the old one.
-Generations are named by their content: the same input gives the same name and changes nothing.
+before is removed after it (`landing`). So a reader sees the old partition or the new one, and a killed writer leaves
+the old one. Generations are named by their content: the same input gives the same name and changes nothing.
 """
 
 import os
@@ -25,11 +25,13 @@ from trace_flywheel.lake.files import (
     PRIVATE_FOLDER,
     keep_only,
     make_folder,
+    new_file,
     replace_text,
     settle,
     sweep,
     workplace,
 )
+from trace_flywheel.lake.landing import POINTER, Staged, land, pointer_beside, stage
 from trace_flywheel.lake.parts import write_table
 from trace_flywheel.lake.remote import Remote
 from trace_flywheel.lake.sidecar import (
@@ -79,7 +81,7 @@ class Lake:
 
     def sidecar(self, asset: str, run_id: str) -> Sidecar | None:
         """The partition's pointer, or None where it was never made. A damaged one raises `LakeError`."""
-        path = f"{self.root}/{asset}/{encode_run(run_id)}/sidecar.json"
+        path = f"{self.root}/{asset}/{encode_run(run_id)}/{POINTER}"
         try:
             with open(path, "rb") as file:
                 sidecar = _sidecar_decoder.decode(file.read())
@@ -116,14 +118,14 @@ class Lake:
         """Of every partition, in no particular order."""
         try:
             with os.scandir(self.root / asset) as entries:
-                paths = [f"{entry.path}/sidecar.json" for entry in entries]
+                paths = [f"{entry.path}/{POINTER}" for entry in entries]
         except FileNotFoundError:
             return
         yield from filter(os.path.isfile, paths)
 
     @contextmanager
     def generation(self, asset: str, run_id: str) -> Iterator[Path]:
-        """A folder to write part files into; it becomes readable by `commit` and vanishes without it."""
+        """A folder to write part files into; it becomes readable by `stage` and `land` and vanishes without them."""
         self.prepare()
         private = asset == RAW_ASSET
         if private:
@@ -131,9 +133,12 @@ class Lake:
         base = self.folder(asset, run_id)
         sweep(base)
         with workplace(base, PRIVATE_FOLDER if private else OPEN_FOLDER) as folder:
-            yield folder
+            try:
+                yield folder
+            finally:
+                pointer_beside(folder).unlink(missing_ok=True)
 
-    def commit(
+    def stage(
         self,
         folder: Path,
         asset: str,
@@ -145,8 +150,8 @@ class Lake:
         inputs_digest: str,
         source_fingerprint: str,
         facts: Mapping[str, Any] | None = None,
-    ) -> Sidecar:
-        """Make a written generation the partition. Raises `AssertionError` when the counts do not add up.
+    ) -> Staged:
+        """End a written generation; `land` makes it the partition. Raises `AssertionError` where counts do not add up.
 
         `drops` are those of this step and, carried on, of the steps before it; `entered` counts them in.
         """
@@ -155,8 +160,6 @@ class Lake:
             raise AssertionError(f"{asset} of {run_id}: {entered} in, {counts.kept} kept, {counts.n_dropped} dropped")
         listed = write_table(folder / "drops.parquet", drop_table(drops), file_mode(asset))
         content = content_id([FORMAT, asset, [(p.name, p.sha256) for p in parts], listed.sha256])
-        base = self.folder(asset, run_id)
-        settle(folder, base / content[:16])
         sidecar = Sidecar(
             FORMAT,
             asset,
@@ -169,9 +172,12 @@ class Lake:
             tuple(parts),
             dict(facts or {}),
         )
-        replace_text(base / "sidecar.json", pretty(sidecar), file_mode(asset))
-        keep_only(base, sidecar.generation)
-        return sidecar
+        return stage(self.folder(asset, run_id), folder, sidecar)
+
+    def land(self, staged: Sequence[Staged]) -> tuple[Sidecar, ...]:
+        """Make generations their partitions, together; their writers hold `generation` open until then."""
+        land(staged)
+        return tuple(one.sidecar for one in staged)
 
     def part_path(self, sidecar: Sidecar, part: Part) -> Path:
         return self.generation_folder(sidecar) / part.name
@@ -226,7 +232,8 @@ class Lake:
             files = [(p.name, sha256_hex(p.read_bytes())) for p in sorted(folder.iterdir())]
             digest = content_id([FORMAT, asset, files, inputs_digest])[:16]
             sidecar = TableSidecar(FORMAT, asset, digest, inputs_digest, dict(counts))
-            replace_text(folder / "sidecar.json", pretty(sidecar))
+            with new_file(folder / POINTER) as stream:
+                stream.write(pretty(sidecar).encode())
             settle(folder, base / digest)
         replace_text(base / "current", digest + "\n")
         keep_only(base, digest)
