@@ -97,6 +97,27 @@ def test_a_partitions_page_says_what_came_of_it(ingested: dg.ExecuteInProcessRes
     assert page["folder"].endswith(EVAL_RUN)
 
 
+def test_all_keys_are_read_as_often_for_two_partitions_as_for_three(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    world.run("ingest_job", range_tags(KEYS))
+    read: list[str] = []
+    real = world.instance.get_dynamic_partitions
+
+    def counted(partitions_def_name: str) -> Any:
+        read.append(partitions_def_name)
+        return real(partitions_def_name)
+
+    monkeypatch.setattr(world.instance, "get_dynamic_partitions", counted)
+    times = []
+    for keys in (KEYS[:2], KEYS):
+        read.clear()
+        assert {key for _, key in materializations(world.run("ingest_job", range_tags(keys)))} == set(keys)
+        times.append(len(read))
+    assert times[0] == times[1] > 0
+
+
 def test_no_secret_is_in_any_event(world: World, refreshed: dg.ExecuteInProcessResult) -> None:
     logged = "".join(str(entry) for run in world.instance.get_runs() for entry in world.instance.all_logs(run.run_id))
     assert EVAL_RUN in logged

@@ -1,18 +1,24 @@
 """Connections to Dagster's SQLite files are kept; the files are Dagster's own, and other programs see every event."""
 
+import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
+from dagster._core.events import AssetMaterializationPlannedData, StepMaterializationData
+from dagster._core.events.log import EventLogEntry
 from sqlalchemy import text
 
 from trace_flywheel.orchestration import storage
 from trace_flywheel.orchestration.instance import dagster_home, instance
-from trace_flywheel.orchestration.storage import KeptEventLogStorage
+from trace_flywheel.orchestration.storage import KeptEventLogStorage, events_together
 
 
 @dg.asset
@@ -69,3 +75,96 @@ def test_nothing_is_kept_open_once_the_instance_is_disposed_of(tmp_path: Path) -
     with instance(tmp_path) as one:
         run_once(one)
     assert not list((tmp_path / "dagster").rglob("*-wal"))
+
+
+def entries(run_id: str) -> list[EventLogEntry]:
+    """What a range run of two assets and a check tells: planned events, then materialisations."""
+
+    def of(event: dg.DagsterEvent) -> EventLogEntry:
+        return EventLogEntry(None, 10, "", run_id, 1.5, job_name="job", dagster_event=event)
+
+    def planned(name: str, key: str) -> dg.DagsterEvent:
+        data = AssetMaterializationPlannedData(dg.AssetKey(name), partition=key)
+        return dg.DagsterEvent.build_asset_materialization_planned_event("job", name, data)
+
+    def made(name: str, key: str) -> dg.DagsterEvent:
+        said = dg.AssetMaterialization(name, partition=key, metadata={"key": key}, tags={"dagster/data_version": key})
+        data = StepMaterializationData(said)
+        return dg.DagsterEvent("ASSET_MATERIALIZATION", "job", step_key=name, event_specific_data=data)
+
+    check = dg.DagsterEvent(
+        "ASSET_CHECK_EVALUATION_PLANNED",
+        "job",
+        step_key="a_check",
+        event_specific_data=AssetCheckEvaluationPlanned(asset_key=dg.AssetKey("a"), check_name="check"),
+    )
+    keys = ("r/1", "r/2", "r/3")
+    both = [(name, key) for name in "ab" for key in keys]
+    events = [*(planned(*one) for one in both[:2]), check, *(planned(*one) for one in both[2:])]
+    return [of(event) for event in (*events, *(made(*one) for one in both))]
+
+
+def stored(one: dg.DagsterInstance, run_id: str) -> dict[str, list[Any]]:
+    """Every row of the tables that events are in, but for the time at which they were made."""
+    found: dict[str, list[Any]] = {}
+    kept = one.event_log_storage
+    for shard, names in ((run_id, ["event_logs"]), ("index", ["event_logs", "asset_keys", "asset_event_tags"])):
+        with kept._connect(shard) as connection:
+            for name in names:
+                rows = connection.execute(text(f"select * from {name} order by 1")).mappings().all()
+                left = [
+                    {k: v for k, v in row.items() if k not in ("create_timestamp", "cached_status_data")}
+                    for row in rows
+                ]
+                found[f"{shard}.{name}"] = left
+    with kept._connect("index") as connection:
+        found["checks"] = connection.execute(
+            text("select check_name, execution_status from asset_check_executions")
+        ).all()
+    return found
+
+
+def test_events_written_together_are_those_written_one_by_one(tmp_path: Path) -> None:
+    run_id = "00000000-0000-0000-0000-000000000001"
+    with instance(tmp_path / "together") as one, instance(tmp_path / "alone") as other:
+        one.event_log_storage.store_event_batch(entries(run_id))
+        for entry in entries(run_id):
+            other.event_log_storage.store_event(entry)
+        found = stored(one, run_id)
+        assert found == stored(other, run_id)
+        assert len(found["index.event_logs"]) == 13
+        assert len(found[f"{run_id}.event_logs"]) == 13
+        assert len(found["index.asset_event_tags"]) == 6
+        assert [row["last_run_id"] for row in found["index.asset_keys"]] == [run_id, run_id]
+        assert len(found["checks"]) == 1
+
+
+def test_a_batch_is_a_transaction_and_not_one_an_event(tmp_path: Path) -> None:
+    run_id = "00000000-0000-0000-0000-000000000001"
+    with instance(tmp_path) as one:
+        opened: list[str] = []
+        kept, real = one.event_log_storage, one.event_log_storage._connect
+
+        @contextmanager
+        def connected(shard: str) -> Iterator[Any]:
+            opened.append(shard)
+            with real(shard) as connection:
+                yield connection
+
+        kept._connect = connected
+        kept.store_event_batch(
+            [e for e in entries(run_id) if e.dagster_event.event_type_value != "ASSET_CHECK_EVALUATION_PLANNED"]
+        )
+        assert opened == [run_id, "index"]
+
+
+def test_dagster_is_asked_to_batch_unless_it_was_told_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "DAGSTER_EVENT_BATCH_SIZE"
+    monkeypatch.delenv(name, raising=False)
+    with events_together():
+        assert os.environ[name] == "1000"
+    assert name not in os.environ
+    monkeypatch.setenv(name, "0")
+    with events_together():
+        assert os.environ[name] == "0"
+    assert os.environ[name] == "0"

@@ -17,6 +17,7 @@ from trace_flywheel.orchestration.jobs import ingest_job, refresh_job
 from trace_flywheel.orchestration.lost import end_lost_runs
 from trace_flywheel.orchestration.partitions import runs
 from trace_flywheel.orchestration.sensors import range_tags, stretches
+from trace_flywheel.orchestration.storage import events_together
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.settings import Settings
 
@@ -61,7 +62,10 @@ class Headless:
     def _run(self, job_name: str, tags: dict[str, str]) -> None:
         job = self._definitions.resolve_job_def(job_name)
         try:
-            result = job.execute_in_process(instance=self._instance, tags=tags, run_config=QUIET, raise_on_error=False)
+            with events_together():
+                result = job.execute_in_process(
+                    instance=self._instance, tags=tags, run_config=QUIET, raise_on_error=False
+                )
         except OperationalError as error:
             raise _unwritable(self._home, error) from None
         finally:

@@ -5,10 +5,11 @@ reason, and its partition's metadata say so. Raw text is never previewed and nev
 `redacted_rollouts`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+from dagster._core.execution.context.metadata_logging import AssetMetadataHandle, OutputMetadataAccumulator
 
 from trace_flywheel.flow import ingest
 from trace_flywheel.flow.expected import CODE
@@ -41,19 +42,30 @@ def _materialize(
     digest = None
     shared = lake, tree, seen.inputs, None
     results = helper.over_runs(tree, chosen, ingest.all_of, shared, (step, chosen))
+    told: dict[str, metadata.Metadata] = {}
     for result in results:
         key, after = result.run_id, result.sidecar
-        context.add_asset_metadata(metadata.of_partition(result, before[key], paths[key]), partition_key=key)
+        told[key] = metadata.of_partition(result, before[key], paths[key])
         digest = after.content_digest if after is not None else None
         if result.status == "quarantined":
             context.log.warning(f"{key} is quarantined: {result.reason}")
     for key in sorted(wanted - set(paths)):
         context.log.warning(f"{key}: its folder is not below the roots; what was read from it before stays")
-        context.add_asset_metadata({"status": "folder is away"}, partition_key=key)
+        told[key] = {"status": "folder is away"}
+    _tell(context, told)
     return dg.MaterializeResult(
         metadata=metadata.of_all_runs(lake, asset),
         data_version=dg.DataVersion(digest[:16]) if digest and len(keys) == 1 else None,
     )
+
+
+def _tell(context: dg.AssetExecutionContext, told: Mapping[str, metadata.Metadata]) -> None:
+    """`context.add_asset_metadata` of partitions of this run. That one reads all keys that Dagster knows and copies
+    what it was told before, for each of them."""
+    step = context.op_execution_context.get_step_execution_context()
+    known = dict(step._metadata_accumulator.per_output_metadata)
+    known.update({AssetMetadataHandle(asset_key=context.asset_key, partition_key=key): told[key] for key in told})
+    step._metadata_accumulator = OutputMetadataAccumulator(per_output_metadata=known)
 
 
 def _asset(name: str, step: Step, deps: Sequence[str], kinds: set[str], description: str) -> dg.AssetsDefinition:
