@@ -32,14 +32,21 @@ def test_results_come_in_order_from_processes_that_stay(tmp_path: Path) -> None:
     assert [value for _, value in first] == [n * 10 for n in range(8)]
     processes = {process for process, _ in first}
     assert os.getpid() not in processes
-    assert len(processes) == 2
+    assert len(processes) <= 2, "a busy machine may have the second one start when all is done"
     assert {process for process, _ in again} <= processes
     assert list(crew.each(abs, [-1, 2], LONG)) == [1, 2]
 
 
-@pytest.mark.parametrize(("workers", "seconds"), [(1, LONG), (2, 0.1)])
-def test_one_worker_and_little_work_start_no_process(workers: int, seconds: float) -> None:
-    assert {process for process, _ in Crew(1, workers).over(process_and, range(3), seconds)} == {os.getpid()}
+@pytest.mark.parametrize("workers", [1, 2])
+def test_little_work_starts_no_process(workers: int) -> None:
+    assert {process for process, _ in Crew(1, workers).over(process_and, range(3), 0.1)} == {os.getpid()}
+
+
+def test_one_worker_has_a_process_where_there_may_be_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    (process,) = {process for process, _ in Crew(1, 1).over(process_and, range(3), LONG)}
+    assert process != os.getpid()
+    monkeypatch.setattr("trace_flywheel.flow.crew.may_have_children", lambda: False)
+    assert {process for process, _ in Crew(1, 2).over(process_and, range(3), LONG)} == {os.getpid()}
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -7,6 +7,7 @@ import math
 from typing import Any, Literal
 
 import msgspec
+import pyarrow as pa
 
 from trace_flywheel.flow import datasets, tables
 from trace_flywheel.flow.audit import audit
@@ -59,6 +60,7 @@ def curation_of(under_way: Pass) -> Curation:
 def make(under_way: Pass, what: What, recipe: str | None) -> tuple[Made, Glance]:
     """Make an asset, or find that it stands; and what a page shows of it. Raises `FlywheelError`."""
     curation = curation_of(under_way)
+    pa.default_memory_pool().release_unused()  # what the asset before has freed, tens of MB, is still this process's
     if what == "advantages":
         made = tables.grouped_advantages(curation)
     elif what == "classifier":

@@ -1,7 +1,8 @@
 """The processes of one pass over the lake, kept from dataset to dataset: what a process loads is loaded once.
 
-They start with the first work that lasts longer than starting them; before that, with one worker, and where a process
-may have no children, everything is done here. Results come in the order of the tasks either way.
+They start with the first work that lasts longer than starting them; before that, and where a process may have no
+children, everything is done here. One worker has a process too: what decides holds an index and tables, what finishes
+rows holds rules and texts, and neither holds both. Results come in the order of the tasks either way.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -9,7 +10,7 @@ from contextlib import closing
 from multiprocessing.util import Finalize
 from typing import Any, Generic, TypeVar
 
-from trace_flywheel.flow.workers import PATIENCE, Crash, Processes
+from trace_flywheel.flow.workers import PATIENCE, Crash, Processes, may_have_children
 from trace_flywheel.records.errors import FlywheelError
 
 Shared = TypeVar("Shared")
@@ -35,7 +36,7 @@ class Crew(Generic[Shared]):
 
         Raises `FlywheelError` where a process died at a task twice, or a task failed in one.
         """
-        if self._processes is None and (self._workers == 1 or seconds < PATIENCE):
+        if self._processes is None and (seconds < PATIENCE or not may_have_children()):
             for task in tasks:
                 yield function(self.shared, task)
             return

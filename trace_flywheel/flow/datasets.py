@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import orjson
+import pyarrow as pa
 
 from trace_flywheel.curation.depth import DepthModel
 from trace_flywheel.flow import curate, funnel
@@ -187,6 +188,7 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
     if (unchanged := unchanged_since(lake, name, digest)) is not None:
         return unchanged
     curated = decided(curation, kind, recipe)
+    pa.default_memory_pool().release_unused()
     index = curated.index
     if kind == "sft" and recipe is None:
         lines = [orjson.dumps(row, option=orjson.OPT_SORT_KEYS).decode() for row in needs_grading(curated)]
