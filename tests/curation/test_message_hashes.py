@@ -1,10 +1,12 @@
 """Identity by content: what counts, what does not."""
 
 import msgspec
+import orjson
 import pytest
 
 from trace_flywheel.curation.message_hashes import (
     Conversation,
+    _rests,
     attempt_hash,
     content_hash,
     exact_hash,
@@ -189,3 +191,24 @@ def test_exact_hash_folds_text_and_keeps_roles():
         [msgspec.structs.replace(USER, content=" list  the FILES "), SAID], []
     )
     assert exact_hash([USER], []) != exact_hash([msgspec.structs.replace(USER, role="system")], [])
+
+
+@pytest.mark.parametrize(
+    ("message", "form"),
+    [
+        (Message("user", "x"), ["user", [], [], None, False, None]),
+        (Message("system", "x", name=""), ["system", [], [], None, False, ""]),
+        (Message("user", "x", name="Ann"), ["user", [], [], None, False, "Ann"]),
+        (Message("assistant", "x", name="Ann"), ["assistant", [], [], None, False, None]),
+        (Message("tool", "x", tool_call_id="c", is_error=True), ["tool", [], [], 0, True, None]),
+        (Message("user", [{"type": "text", "text": "x"}]), ["user", [], [], None, False, None]),
+        (
+            Message("assistant", None, tool_calls=(ToolCall("c", "f"),)),
+            ["assistant", [], [["f", "{}"]], None, False, None],
+        ),
+    ],
+)
+def test_what_stands_beside_a_text_is_one_json_array_however_it_is_written(
+    message: Message, form: list[object]
+) -> None:
+    assert _rests([message]) == [orjson.dumps(form)]
