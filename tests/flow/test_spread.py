@@ -10,9 +10,10 @@ import pytest
 from tests.flow.conftest import Flow, Row, group, sentence, write_runs
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import crew as crews
+from trace_flywheel.flow.finishing import Finished, finish
 from trace_flywheel.flow.publish import Finisher, layouts_for
 from trace_flywheel.flow.workers import Processes
-from trace_flywheel.flow.writing import Finished, Published, add_rows, finish
+from trace_flywheel.flow.writing import Published, add_rows
 from trace_flywheel.lake.dataset import find_version
 from trace_flywheel.lake.draft import drafting
 from trace_flywheel.lake.shards import write_shard

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from trace_flywheel.curation.masking import SupervisedRollout, supervised
-from trace_flywheel.flow.texts import finite
+from trace_flywheel.flow.reading import finite
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, Provenance, RlRow, RowKind, SftRow, row_id_of

@@ -19,6 +19,7 @@ from trace_flywheel.flow import curate, funnel
 from trace_flywheel.flow.curation import CODE, Curation, wanted_digest
 from trace_flywheel.flow.dataset_rows import Row, sft_row
 from trace_flywheel.flow.fates import fates_of, needs_grading
+from trace_flywheel.flow.finishing import Finished, Making, finish, finish_piece
 from trace_flywheel.flow.funnel import Curated
 from trace_flywheel.flow.manifest import hashed_settings, manifest_of, recipe_settings
 from trace_flywheel.flow.mix import Chosen, choose, loss, mixed_fates
@@ -30,7 +31,7 @@ from trace_flywheel.flow.redaction_facts import redaction_facts
 from trace_flywheel.flow.standing import Made, published_as, refused_as, standing, unchanged_since
 from trace_flywheel.flow.tables import depth_classifier
 from trace_flywheel.flow.texts import texts
-from trace_flywheel.flow.writing import Finished, Making, add_rows, copied, finish, finish_piece
+from trace_flywheel.flow.writing import add_rows, copied
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.draft import Draft, drafting

@@ -1,33 +1,24 @@
-"""The rows of a dataset cut into pieces of work, as plain values that another process can be given.
+"""The rows of a dataset cut into pieces of work.
 
 Pieces are cut by the texts alone, in the order of runs, so that what comes of them never depends on who works on them.
 A pair needs two texts that may stand anywhere: all pairs, of which a task gives few, are one piece.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-import msgspec
 import pandas as pd
 
-from trace_flywheel.flow.dataset_rows import GROUP, RATES, Row, kto_row, pairs_among, prompt_row, rl_row, sft_row
-from trace_flywheel.flow.funnel import Curated, Kind
-from trace_flywheel.flow.texts import Reading, read, readings
+from trace_flywheel.flow.dataset_rows import GROUP, RATES, Row
+from trace_flywheel.flow.funnel import Curated
+from trace_flywheel.flow.piece import Piece, rows_in
+from trace_flywheel.flow.reading import Reading
+from trace_flywheel.flow.texts import readings
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.settings import Settings
 
 PIECE_CHARS = 4_000_000
 """Of text from which a piece is large enough: under a second of work. It ends with a part; larger parts are cut."""
-
-
-class Piece(msgspec.Struct, frozen=True):
-    """What to read, and what the index knows of the rows that it gives."""
-
-    kind: Kind
-    readings: tuple[Reading, ...]
-    known: dict[int, dict[str, Any]] = {}
-    """By frame row: of RL rows the group, of prompts the pass rate."""
-    pairs: tuple[Mapping[Hashable, Any], ...] = ()
 
 
 def pieces(lake: Lake, curated: Curated) -> Iterator[Piece]:
@@ -55,24 +46,6 @@ def rows_of(lake: Lake, curated: Curated, settings: Settings) -> Iterator[tuple[
     """(the frame rows it is made from, row) of everything that was chosen."""
     for piece in pieces(lake, curated):
         yield from rows_in(piece, settings.redaction.supervise_placeholders)
-
-
-def rows_in(piece: Piece, supervise_placeholders: Literal["mask", "keep"]) -> Iterator[tuple[tuple[int, ...], Row]]:
-    """(the frame rows it is made from, row) of everything in a piece. Texts come one part at a time; of a pair only the
-    first member waits."""
-    read_now = (found for reading in piece.readings for found in read(reading))
-    if piece.kind == "pair":
-        yield from pairs_among(read_now, piece.pairs)
-        return
-    for row, rollout in read_now:
-        if piece.kind == "rl":
-            yield (row,), rl_row(piece.known[row], rollout)
-        elif piece.kind == "prompt":
-            yield (row,), prompt_row(piece.known[row], rollout)
-        elif piece.kind == "kto":
-            yield (row,), kto_row(rollout)
-        else:
-            yield (row,), sft_row(rollout, supervise_placeholders)
 
 
 def _cut(reading: Reading, sizes: Any) -> Iterator[Reading]:

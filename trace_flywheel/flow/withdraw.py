@@ -17,13 +17,14 @@ from trace_flywheel.flow.curation import Curation, wanted_digest
 from trace_flywheel.flow.dataset_rows import Row
 from trace_flywheel.flow.datasets import decided
 from trace_flywheel.flow.export import rows_of_version
+from trace_flywheel.flow.finishing import finish
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.names import every, name_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Finisher, layouts_for
 from trace_flywheel.flow.row_facts import RowFacts
 from trace_flywheel.flow.standing import Made, published_as, standing
-from trace_flywheel.flow.writing import Published, add_rows, copied, finish
+from trace_flywheel.flow.writing import Published, add_rows, copied
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.draft import drafting
