@@ -1,21 +1,24 @@
 """Runs into the lake: each by itself, once, whatever the number of processes and whatever breaks."""
 
+import builtins
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.flow.conftest import Flow, group, trace
 from trace_flywheel.flow import ingest_tasks
+from trace_flywheel.flow.watch import watch
 from trace_flywheel.lake.parts import read_rollouts
 from trace_flywheel.lake.quarantine import quarantines
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.records.rollout import Rollout
-from trace_flywheel.sources import discover
+from trace_flywheel.sources import discover, eval_run, own_output
 
 MakeFlow = Callable[..., Flow]
 ASSETS = ("graded_traces", "redacted_rollouts", "rollout_index")
@@ -55,6 +58,41 @@ def test_a_second_pass_does_nothing_and_a_changed_folder_redoes_only_itself(flow
     assert [(r.run_id, r.status) for r in one.ingest()] == [("data/runs/r2", "made")]
     changed = {name for name, data in lake_bytes(one.settings.home).items() if before.get(name) != data}
     assert all("r2" in name for name in changed)
+
+
+def test_an_unchanged_run_costs_a_look_at_its_files_and_its_three_sidecars(
+    flow: MakeFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the lake but the sidecars is opened, and of the source only what tells its format."""
+    one = flow({f"r{n}": [trace("t", "task", 1.0, n, note="x" * 100_000)] for n in range(5)})
+    one.ingest()
+    opened: list[str] = []
+    read: list[int] = []
+    real, real_peek = builtins.open, eval_run.peek
+
+    def noted(path: Any, *given: Any, **named: Any) -> Any:
+        opened.append(Path(path).name)
+        return real(path, *given, **named)
+
+    def peeked(path: Path, root: Path, size: int) -> bytes:
+        head = real_peek(path, root, size)
+        read.append(len(head))
+        return head
+
+    def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a part was opened, or a folder was read")
+
+    monkeypatch.setattr(builtins, "open", noted)
+    for module in (eval_run, own_output):
+        monkeypatch.setattr(module, "peek", peeked)
+    monkeypatch.setattr(pq, "ParquetFile", never)
+    monkeypatch.setattr(pq, "read_table", never)
+    monkeypatch.setattr(discover, "read_unit", never)
+    seen = watch(one.settings, one.lake)
+    assert [run.run_id for run in seen.unchanged] == [f"data/runs/r{n}" for n in range(5)]
+    assert opened.count("sidecar.json") == 5 * 3 + 5  # three of each run, and those that tell who is in the lake
+    assert set(opened) <= {"sidecar.json", "results.json", "format"}
+    assert max(read) <= 1 << 14
 
 
 def test_workers_do_not_change_a_byte(flow: MakeFlow, monkeypatch: pytest.MonkeyPatch) -> None:

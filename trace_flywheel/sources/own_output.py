@@ -6,10 +6,11 @@ Told by the first row, which carries what only our rows do: the id of a row, or 
 from pathlib import Path
 from typing import Any
 
-from trace_flywheel.sources.jsonl import decode_json, peek
+from trace_flywheel.sources.jsonl import BOM, decode_json, peek
 
-PEEK = 1 << 20
-"""Bytes of the first row that are looked at; a longer one is not told apart."""
+PEEKS = (1 << 14, 1 << 20)
+"""Bytes of the first row that are looked at: few, as a sensor looks at every run on every tick, and more where it is
+longer. One that is longer yet is not told apart."""
 OWN = ("row_id", "source_sha256")
 TRAINER_ROWS = (
     frozenset({"messages"}),
@@ -35,7 +36,12 @@ def is_for_a_trainer(path: Path, root: Path) -> bool:
 
 
 def _first_row(path: Path, root: Path) -> dict[str, Any]:
-    first = peek(path, root, PEEK).lstrip().partition(b"\n")[0]
+    first = b""
+    for size in PEEKS:
+        head = peek(path, root, size)
+        first, end, _ = head.lstrip().partition(b"\n")
+        if end or not first.startswith(b"{") or len(head) < size - len(BOM):
+            break
     decoded = decode_json(first) if first.startswith(b"{") else None
     return decoded[0] if isinstance(decoded, tuple) and isinstance(decoded[0], dict) else {}
 
