@@ -65,7 +65,7 @@ $(CLUSTER)/.ready: pyproject.toml constraints.txt
 	@touch $@
 
 test-cluster: $(CLUSTER)/.ready
-	CLUSTER_REQUIRED=1 $(CLUSTER)/bin/python -m pytest -m 'deploy or ray'
+	CLUSTER_REQUIRED=1 $(CLUSTER)/bin/python -m pytest -m 'deploy or ray' tests/orchestration/test_cluster.py tests/flow/test_near_ray.py
 
 bench: setup-dev
 	$(BIN)/python -m benchmarks $(BENCH)
