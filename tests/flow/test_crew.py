@@ -33,7 +33,7 @@ def test_results_come_in_order_from_processes_that_stay(tmp_path: Path) -> None:
     processes = {process for process, _ in first}
     assert os.getpid() not in processes
     assert len(processes) <= 2, "a busy machine may have the second one start when all is done"
-    assert {process for process, _ in again} <= processes
+    assert len(processes | {process for process, _ in again}) <= 2
     assert list(crew.each(abs, [-1, 2], LONG)) == [1, 2]
 
 
@@ -45,6 +45,7 @@ def test_little_work_starts_no_process(workers: int) -> None:
 def test_one_worker_has_a_process_where_there_may_be_any(monkeypatch: pytest.MonkeyPatch) -> None:
     (process,) = {process for process, _ in Crew(1, 1).over(process_and, range(3), LONG)}
     assert process != os.getpid()
+    assert os.getpid() not in {process for process, _ in Crew(1, 1, at_once=True).over(process_and, range(3), 0.1)}
     monkeypatch.setattr("trace_flywheel.flow.crew.may_have_children", lambda: False)
     assert {process for process, _ in Crew(1, 2).over(process_and, range(3), LONG)} == {os.getpid()}
 

@@ -1,8 +1,8 @@
 """The processes of one pass over the lake, kept from dataset to dataset: what a process loads is loaded once.
 
-They start with the first work that lasts longer than starting them; before that, and where a process may have no
-children, everything is done here. One worker has a process too: what decides holds an index and tables, what finishes
-rows holds rules and texts, and neither holds both. Results come in the order of the tasks either way.
+They start with the first work that lasts longer than starting them, or at once; before that, and where a process may
+have no children, everything is done here. One worker has a process too: what decides holds an index and tables, what
+finishes rows holds rules and texts, and neither holds both. Results come in the order of the tasks either way.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,10 +23,10 @@ queue, that there is none."""
 
 
 class Crew(Generic[Shared]):
-    """`shared` goes to each process once."""
+    """`shared` goes to each process once. `at_once`: they are known to pay, and no work is done here before."""
 
-    def __init__(self, shared: Shared, workers: int) -> None:
-        self.shared, self._workers = shared, workers
+    def __init__(self, shared: Shared, workers: int, at_once: bool = False) -> None:
+        self.shared, self._workers, self._patience = shared, workers, 0.0 if at_once else PATIENCE
         self._processes: Processes[Shared, Any, Any] | None = None
 
     def over(
@@ -36,7 +36,7 @@ class Crew(Generic[Shared]):
 
         Raises `FlywheelError` where a process died at a task twice, or a task failed in one.
         """
-        if self._processes is None and (seconds < PATIENCE or not may_have_children()):
+        if self._processes is None and (seconds < self._patience or not may_have_children()):
             for task in tasks:
                 yield function(self.shared, task)
             return

@@ -37,6 +37,10 @@ CODE = 5
 """Goes up when the same inputs and settings give other rows."""
 
 
+MANY = 1_000
+"""Rollouts from which on this process never finishes a row: the rules for it would stand beside the index."""
+
+
 class Curation:
     """The state of one pass over the lake: what several assets need is worked out once, and only when one does."""
 
@@ -76,7 +80,8 @@ class Curation:
     @cached_property
     def crew(self) -> Crew[Holdout]:
         """The processes that finish rows and read them again."""
-        return Crew(self.holdout, worker_count(self.settings.ingest.workers))
+        rollouts = sum(run.counts.kept for run in self.runs)
+        return Crew(self.holdout, worker_count(self.settings.ingest.workers), at_once=rollouts >= MANY)
 
     @cached_property
     def meanings(self) -> Meanings:
