@@ -50,7 +50,9 @@ def published(home: Path) -> dict[str, bytes]:
     return {f"{f.parent.name}/{p.relative_to(f)}": p.read_bytes() for f in folders for p in f.rglob("*") if p.is_file()}
 
 
-def test_one_process_two_and_three_publish_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_process_beside_one_two_and_three_publish_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     used: list[str] = []
 
     class Watched(Processes[Any, Any, Any]):
@@ -59,25 +61,23 @@ def test_one_process_two_and_three_publish_the_same_bytes(tmp_path: Path, monkey
             used.extend(function.__name__ for function, _ in tasks)
             return super().over(tasks)
 
+    monkeypatch.setattr(crews, "Processes", Watched)
     root = write_runs(tmp_path / "data", corpus(), [{"task_id": "held"}])
     options = {"mix": {"shortage": "renormalize"}, "pairs": {"min_group": 2}, "splits": {"eval": 0.3}}
     flow = Flow(root, tmp_path / "home1", ingest={"workers": 1}, **options)
     flow.run()
     one = published(flow.settings.home)
+    assert not used
     assert all(find_version(flow.settings.home, name).rows for name in DATASETS)
     monkeypatch.setattr("trace_flywheel.flow.pieces.PIECE_CHARS", 600)
     monkeypatch.setattr(crews, "PATIENCE", 0.0)
-    monkeypatch.setattr(crews, "Processes", Watched)
     for workers in (1, 2, 3):
         used.clear()
         flow = Flow(root, tmp_path / f"again{workers}", ingest={"workers": workers}, **options)
         flow.run()
         assert published(flow.settings.home) == one
-        if workers == 1:
-            assert not used
-        else:
-            assert used.count("finish_piece") > 10
-            assert "_alone" in used
+        assert used.count("finish_piece") > 10
+        assert "_alone" in used
 
 
 def sft(number: int, said: str, task: str, wide: int = 1) -> SftRow:
