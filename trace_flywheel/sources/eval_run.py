@@ -37,8 +37,9 @@ class EvalRunReader:
         return bool(_graded(folder))
 
     def finished(self, folder: Folder) -> bool:
-        """Whether every results file ends as a JSON value does."""
-        return all(_ends_closed(folder, name) for name in _graded(folder))
+        """Whether every results file ends as a JSON value does. A folder with one was claimed for that one."""
+        names = _candidates(folder)
+        return all(_ends_closed(folder, name) for name in (names if len(names) == 1 else _graded(folder)))
 
     def units(self, run: Run) -> Sequence[Unit]:
         """The results files; a link among them is one too, which reading refuses by name."""
@@ -70,13 +71,18 @@ class EvalRunReader:
 READER = EvalRunReader()
 
 
-def _graded(folder: Folder) -> list[str]:
-    """The files of a folder that hold graded traces."""
+def _candidates(folder: Folder) -> list[str]:
+    """The files of a folder that may hold graded traces, by their names."""
     named = [name for name in NAMES if name in folder.files]
     alone = not folder.folders and len(folder.files) == 1 and folder.files[0].endswith((".json", ".jsonl"))
+    return named or list(folder.files if alone else ())
+
+
+def _graded(folder: Folder) -> list[str]:
+    """The files of a folder that hold graded traces."""
     return [
         name
-        for name in named or (folder.files if alone else ())
+        for name in _candidates(folder)
         if _is_graded(folder, name) and not is_own_output(folder.path / name, folder.path)
     ]
 
