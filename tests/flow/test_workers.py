@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from trace_flywheel.flow.workers import Crash, run_alone, run_tasks, streamed, worker_count
+from trace_flywheel.flow.streamed import streamed
+from trace_flywheel.flow.workers import Crash, run_alone, run_tasks, worker_count
 from trace_flywheel.records.errors import FlywheelError
 
 

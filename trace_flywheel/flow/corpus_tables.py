@@ -11,7 +11,7 @@ import orjson
 from trace_flywheel.flow.corpus_files import File
 from trace_flywheel.flow.corpus_rows import Mark, Placed, known_again
 from trace_flywheel.flow.corpus_shapes import Conversation, conversation_of
-from trace_flywheel.flow.workers import streamed
+from trace_flywheel.flow.streamed import streamed
 from trace_flywheel.records.errors import FlywheelError
 
 if TYPE_CHECKING:

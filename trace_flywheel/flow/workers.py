@@ -17,10 +17,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, suppress
+from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -86,7 +86,7 @@ def run_tasks(
                 yield from results
             return
         for task in islice(waiting, 1):
-            yield _guarded(function, shared, task)
+            yield guarded(function, shared, task)
             break
         else:
             return
@@ -147,56 +147,13 @@ class Processes(Generic[Shared, Task, Result]):
 def run_alone(function: Callable[[Shared, Task], Result], shared: Shared, task: Task) -> Result | Crash:
     """One task in a process of its own, where this one may start any."""
     if not may_have_children():
-        return _guarded(function, shared, task)
+        return guarded(function, shared, task)
     with _pool(function, shared, 1) as pool:
         try:
             result: Result | Crash = pool.submit(_in_worker, task).result()
         except BrokenProcessPool:
             return Crash("the process that worked on it died (out of memory, or a crash in a library)", died=True)
         return result
-
-
-def streamed(function: Callable[[Task], Iterable[Result]], task: Task) -> Iterator[Result]:
-    """What `function(task)` yields, made in a process of its own, whose memory goes with it.
-
-    A fault of it comes as `FlywheelError`. Few results are ahead of the reader: a pipe holds them.
-    """
-    if not may_have_children():
-        yield from function(task)
-        return
-    context = context_of(function)
-    receiver, sender = context.Pipe(duplex=False)
-    # A daemon: it ends with this process, should the reader stop in the middle.
-    process = context.Process(target=_send, args=(sender, function, task), daemon=True)
-    process.start()
-    sender.close()
-    try:
-        while (result := _received(receiver)) is not None:
-            yield result[0]
-    finally:
-        receiver.close()  # whoever still sends then ends
-        process.join()
-
-
-def _received(receiver: Any) -> tuple[Any] | None:
-    try:
-        result = receiver.recv()
-    except EOFError:
-        result = Crash("the process that worked on it died (out of memory, or a crash in a library)", died=True)
-    if isinstance(result, Crash):
-        raise FlywheelError(result.reason)
-    return cast("tuple[Any] | None", result)
-
-
-def _send(sender: Any, function: Callable[[Any], Iterable[Any]], task: Any) -> None:
-    def all_of(_: None, task: Any) -> None:
-        for result in function(task):
-            sender.send((result,))
-
-    end_with_the_caller()
-    crash = _guarded(all_of, None, task)
-    with suppress(OSError):  # the reader is gone: it wanted no more
-        sender.send(crash)
 
 
 def _pool(
@@ -252,10 +209,11 @@ def end_with_the_caller() -> None:
 def _in_worker(task: Any) -> Any:
     if _work is None:
         raise RuntimeError("a worker process was not started by _pool")
-    return _guarded(*_work, task)
+    return guarded(*_work, task)
 
 
-def _guarded(function: Callable[[Shared, Task], Result], shared: Shared, task: Task) -> Result | Crash:
+def guarded(function: Callable[[Shared, Task], Result], shared: Shared, task: Task) -> Result | Crash:
+    """What the function makes of a task, or the crash that it ends in."""
     try:
         return function(shared, task)
     except (FlywheelError, OSError) as error:

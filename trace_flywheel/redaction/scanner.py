@@ -1,8 +1,8 @@
 """Finds fast: one detector pass over a whole rollout, then RE2 in small windows, then validators.
 
-Stage 1 scans the concatenated leaves once per database. Stage 2 confirms in a window around each detector match, never
-across a leaf. Hyperscan and RE2 sets give the same verdicts; the second is the fallback where Hyperscan has no wheel.
-A scanner is built once per process, and proves itself on canary strings before it is used.
+Stage 1 scans the concatenated leaves once per database. Stage 2 confirms in a window around each match, never across a
+leaf. Hyperscan and RE2 sets give the same verdicts; the second is the fallback where Hyperscan has no wheel. A scanner
+proves itself on canary strings before it is used.
 """
 
 from bisect import bisect_right
@@ -46,12 +46,9 @@ class Look:
         seen = scanner.engine.hits(data)
         hits = [hit for hit in seen if hit[0] not in scanner.told]
         told = {expression for expression, _ in seen} & scanner.told if len(hits) < len(seen) else ()
-        self.marked = scanner.mark in told
-        """Whether a placeholder stands anywhere."""
-        self.spelt = scanner.spelt in told
-        """Whether a letter is spelt as an escape anywhere, which in a line of JSON detectors do not see."""
-        self.calm = not hits
-        """No detector matches anywhere: there is no finding."""
+        self.marked, self.spelt, self.calm = scanner.mark in told, scanner.spelt in told, not hits
+        """A placeholder stands somewhere; a letter is spelt as an escape, which in a line of JSON no detector sees; no
+        detector matches, so there is no finding."""
         if self.calm:
             return
         self._hits: dict[int, dict[int, list[int]]] = {}
@@ -112,15 +109,14 @@ class Scanner:
         except Exception as error:  # both libraries raise their own types; every one means the same here
             raise ScannerError(f"a redaction rule does not compile: {error}") from error
         places = {expression: place for place, expression in enumerate(unique)}
+        # Rules by expression; an index past the last rule means a joint inside a value, or a placeholder.
         self.rules_of: list[list[int]] = [[] for _ in unique]
-        """Rules by expression; an index past the last rule means a joint inside a value, or a placeholder."""
-        self.mark, self.spelt = places["literal", MARK_DETECTOR], places["literal", SPELT_DETECTOR]
-        self.told = frozenset((self.mark, self.spelt))
-        """Expressions that point at no finding."""
+        self.mark, self.spelt = (places["literal", special] for special in (MARK_DETECTOR, SPELT_DETECTOR))
+        self.told = frozenset((self.mark, self.spelt))  # they point at no finding
         for rank, expression in enumerate(expressions):
             self.rules_of[places[expression]].append(rank)
+        # Rules of the short form: the confirm pattern is the detector with more before and behind it.
         self._implied = [not rule.detect and not rule.confirm for rule in self.rules]
-        """Rules of the short form: the confirm pattern is the detector with more before and behind it."""
         self._confirm = [searching(pattern) for pattern in confirm]
         self._name_group = [p.groupindex.get(b"name", 0) for p in confirm]
         self._value_groups = [
