@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER
 from trace_flywheel.flow.standing import Made
-from trace_flywheel.lake.dataset import lines, provenance, read_version
+from trace_flywheel.lake.dataset import lines, read_version, rewards
 from trace_flywheel.lake.store import Lake
 
 BINS = 10
@@ -55,5 +55,5 @@ def glance(lake: Lake, made: Made) -> Glance:
     if made.status == "refused" or made.name.endswith(CLASSIFIER):
         return Glance()
     version = read_version(made.path)
-    rewards = Bins.of(reward for row in provenance(version) for reward in row.rewards)
-    return Glance({"reward": rewards}, first=tuple(orjson.loads(line) for line in islice(lines(version), FIRST_ROWS)))
+    first = tuple(orjson.loads(line) for line in islice(lines(version), FIRST_ROWS))
+    return Glance({"reward": Bins.of(rewards(version))}, first=first)

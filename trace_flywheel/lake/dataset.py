@@ -154,6 +154,15 @@ def provenance_in(folder: Path) -> Iterator[Provenance]:
         yield msgspec.convert(row, Provenance)
 
 
+def rewards(version: Version) -> list[float | None]:
+    """Of all traces behind its rows, in the order of the rows."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(version.path / "provenance.parquet", columns=["rewards"])
+    found: list[float | None] = table["rewards"].combine_chunks().flatten().to_pylist()
+    return found
+
+
 def shards(version: Version, layout: str = CANONICAL) -> tuple[Path, ...]:
     """The files of one layout, in the order of their rows."""
     folder = version.path if layout == CANONICAL else version.path / "layouts" / layout
