@@ -27,8 +27,7 @@ SEPARATOR = b"\n"
 CONTEXT = 240
 """Bytes before a value in which a rule's context word may stand."""
 VALUE_WINDOW = 320
-"""Bytes in which an assignment is looked for and judged, so that a refused one costs little however long its value is;
-an agreed one is taken to its end: the closing quote it was opened with, or the next delimiter."""
+"""Bytes in which an assignment is looked for and judged: a refused one costs little however long its value is."""
 
 
 class ScannerError(RuntimeError):
