@@ -69,6 +69,6 @@ def test_one_id_with_two_contents_is_a_conflict_and_both_go():
     )
     drops = conflicting_ids(frame)
     assert address(frame, drops) == [("root/run-a", "k")] * 2
-    assert set(drops["stage"] + "/" + drops["reason"]) == {"read/conflicting_trace_id"}
+    assert set(drops["stage"].astype(str) + "/" + drops["reason"].astype(str)) == {"read/conflicting_trace_id"}
     assert same_rollout(frame[:0], everyone(frame[:0])).empty
     assert conflicting_ids(frame[:0]).empty

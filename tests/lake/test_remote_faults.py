@@ -6,8 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,15 @@ def told(settings: Settings, url: str, *words: str) -> str:
     return lines[0]
 
 
+@pytest.fixture
+def new_fork_server() -> Iterator[None]:
+    """One that knows the store: a fork server keeps the environment in which it was started."""
+    forkserver._forkserver._stop()
+    yield
+    forkserver._forkserver._stop()
+
+
+@pytest.mark.usefixtures("new_fork_server")
 def test_a_step_in_another_process_reaches_the_store_too(
     url: str, home: Homes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
