@@ -46,7 +46,7 @@ ROWS = st.recursive(
         | st.dictionaries(st.sampled_from(["content", "password", "name", "value", TOKEN]), inner, max_size=3)
     ),
     max_leaves=12,
-).flatmap(lambda value: st.just({"messages": value}))
+).map(lambda value: {"messages": value})
 
 
 @given(st.lists(ROWS, min_size=1, max_size=4), ROWS)

@@ -162,18 +162,11 @@ def _rests(messages: Sequence[Message]) -> list[bytes]:
             known = message.tool_call_id in open_calls
             bound = open_calls.index(str(message.tool_call_id)) if known else answered
             answered += 1
-        name = message.name if message.role in {"system", "user"} else None
-        if not (isinstance(message.content, list) or message.tool_calls or name):
-            # Most messages: written out, which takes a tenth of the time.
-            place = b"null" if bound is None else str(bound).encode()
-            error = b"true" if message.is_error else b"false"
-            spelt = b"null" if name is None else b'""'
-            rests.append(b'["%b",[],[],%b,%b,%b]' % (message.role.encode(), place, error, spelt))
-            continue
         parts = [p for p in message.content if "text" not in p] if isinstance(message.content, list) else []
         calls = [[canonical_value(call.name), canonical_arguments(call.arguments)] for call in message.tool_calls]
+        name = canonical_value(message.name) if message.role in {"system", "user"} else None
         known_parts = canonical_value(parts) if parts else parts
-        form = [message.role, known_parts, calls, bound, bool(message.is_error), canonical_value(name)]
+        form = [message.role, known_parts, calls, bound, bool(message.is_error), name]
         rests.append(orjson.dumps(form, option=orjson.OPT_SORT_KEYS))
     return rests
 

@@ -79,17 +79,13 @@ def run_tasks(
         waiting = chain(first, waiting)
         if sum(map(seconds, first)) > patience:
             patience = -1.0
-    while True:
+    for task in waiting:
         if workers > 1 and time.monotonic() - started > patience:
             processes = Processes(function, shared, workers)
-            with closing(processes), closing(processes.over(waiting)) as results:
+            with closing(processes), closing(processes.over(chain([task], waiting))) as results:
                 yield from results
             return
-        for task in islice(waiting, 1):
-            yield guarded(function, shared, task)
-            break
-        else:
-            return
+        yield guarded(function, shared, task)
 
 
 class Processes(Generic[Shared, Task, Result]):
