@@ -16,7 +16,7 @@ import pytest
 from tests.harden.erasures import holding
 from tests.lake.s3 import Door, Request, newest, run_flow, write_run
 from trace_flywheel.cli.main import main
-from trace_flywheel.flow import ingest
+from trace_flywheel.flow import beside, ingest
 from trace_flywheel.flow.home import bring_up_to_date, lake_of, shared
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.watch import watch
@@ -83,7 +83,7 @@ def test_a_step_in_another_process_reaches_the_store_too(
     first, second = home("first", url), home("second", url)
     with shared(first):
         ingest.ingest(watch(first, lake_of(first)).todo, lake_of(first), first, SideInputs(), workers=1)
-    monkeypatch.setattr(helper, "SMALL_BYTES", -1)
+    monkeypatch.setattr(beside, "SMALL_BYTES", -1)
     bring_up_to_date(second)
     shutil.rmtree(second.home / "lake" / "rollout_index")
     runs = watch(second, lake_of(second)).todo

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.orchestration.test_assets import KEYS, World
-from trace_flywheel.flow import apart
+from trace_flywheel.flow import apart, beside
 from trace_flywheel.flow.beside import Beside
 from trace_flywheel.lake.dataset import find_version, names
 from trace_flywheel.orchestration import helper
@@ -35,7 +35,7 @@ def test_a_large_lake_is_worked_on_beside_and_gives_the_same_versions(
     assert calls == []
     monkeypatch.setattr(apart, "_held", None)
     monkeypatch.setattr(helper, "SMALL_ROLLOUTS", -1)
-    monkeypatch.setattr(helper, "SMALL_BYTES", -1)
+    monkeypatch.setattr(beside, "SMALL_BYTES", -1)
     assert published(tmp_path / "beside") == here
     assert len(here) >= 5
     assert {"all_of", "make", "audited", "uneven_groups"} == set(calls)

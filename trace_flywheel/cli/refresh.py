@@ -99,12 +99,16 @@ def _refreshed(settings: Any) -> Outcome:
 
 def _brought_up_to_date(settings: Any, lake: Any) -> Any:
     """What lay below the roots when the lock was had: another pass may have done the work meanwhile."""
+    from trace_flywheel.flow.beside import is_small
     from trace_flywheel.flow.curation import freshness
+    from trace_flywheel.flow.fork_server import start_ahead
     from trace_flywheel.flow.watch import watch
 
     before = watch(settings, lake)
     after, headless = before, None
     if before.todo:
+        if not is_small(before.todo):
+            start_ahead("trace_flywheel.flow.ingest")  # while Dagster is imported
         print(f"ingesting {len(before.todo)} of {len(before.found)} runs", file=sys.stderr)
         headless = _headless(settings)
         headless.ingest([run.run_id for run in before.todo])

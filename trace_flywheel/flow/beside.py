@@ -6,17 +6,28 @@ Where no process may be started (Celery's daemonic workers), calls are made here
 """
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trace_flywheel.flow.workers import context_of, end_with_the_caller, may_have_children
+from trace_flywheel.flow.fork_server import context_of
+from trace_flywheel.flow.workers import end_with_the_caller, may_have_children
 from trace_flywheel.lake.lock import working
 from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.sources.reader import Run
+from trace_flywheel.sources.run_state import state
 
 Result = TypeVar("Result")
+
+SMALL_BYTES = 4_000_000
+"""Of source that is worked on where the caller is: another process would take longer to start."""
+
+
+def is_small(runs: Sequence[Run]) -> bool:
+    """Whether a step over these runs needs no process beside."""
+    return sum(state(run).size for run in runs) <= SMALL_BYTES
 
 
 class Beside:

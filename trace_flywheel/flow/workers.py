@@ -2,14 +2,10 @@
 
 Work starts in this process and moves to a pool once it lasts longer than starting one costs. What a task raises, and
 the death of a process, come back as a `Crash` in the task's place: one bad piece never takes the others with it.
-Processes come from a fork server, because the caller (Dagster) has threads.
 """
 
 import multiprocessing
-import multiprocessing.util
 import os
-import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -24,6 +20,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from trace_flywheel.flow.fork_server import context_of
 from trace_flywheel.records.errors import FlywheelError
 
 Task = TypeVar("Task")
@@ -34,8 +31,6 @@ PATIENCE = 3.0
 """Seconds of work in this process before a pool pays: starting one takes about two."""
 AHEAD = 8
 """Tasks a worker that are looked at before the first is begun, where their size is known."""
-ROOM_FOR_SOCKETS = 107 - len("/pymp-12345678/listener-12345678")
-"""Bytes that the path of a temporary folder may have: a socket's path has 107 at most."""
 
 
 class Crash(msgspec.Struct, frozen=True):
@@ -157,28 +152,6 @@ def _pool(
 ) -> ProcessPoolExecutor:
     context = context_of(loads or function)
     return ProcessPoolExecutor(workers, context, initializer=_start, initargs=(function, shared))
-
-
-def context_of(function: Callable[..., Any]) -> Any:
-    """How processes that call a function are started."""
-    if sys.platform == "linux":
-        _make_room_for_sockets()
-        context = multiprocessing.get_context("forkserver")
-        # Imported once, by the server, whose memory its processes share: each import costs a process two seconds.
-        context.set_forkserver_preload(["__main__", function.__module__])
-    else:
-        context = multiprocessing.get_context("spawn")
-    return context
-
-
-def _make_room_for_sockets() -> None:
-    """Where `TMPDIR` is too deep for a socket, processes meet in /tmp; nothing else is put there."""
-    if len(os.fsencode(tempfile.gettempdir())) > ROOM_FOR_SOCKETS:
-        asked, tempfile.tempdir = tempfile.tempdir, "/tmp"
-        try:
-            multiprocessing.util.get_temp_dir()
-        finally:
-            tempfile.tempdir = asked
 
 
 _work: tuple[Callable[..., Any], Any] | None = None

@@ -4,18 +4,17 @@ grows with the rollouts. What is small is done here: the other process would tak
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from trace_flywheel.flow.beside import Beside
+from trace_flywheel.flow.beside import Beside, is_small
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.orchestration.once import Once
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources.reader import Run
-from trace_flywheel.sources.run_state import state
 
 Result = TypeVar("Result")
 
-SMALL_ROLLOUTS, SMALL_BYTES = 100, 4_000_000
-"""What is worked on here: a lake of so many rollouts, and so much of source."""
+SMALL_ROLLOUTS = 100
+"""Of a lake that is worked on here."""
 
 _helper: tuple[str, Beside] | None = None
 _large: Once[bool] = Once(lambda _, settings: _rollouts(settings) > SMALL_ROLLOUTS)
@@ -35,7 +34,7 @@ def over_all(run_id: str, settings: Settings, function: Callable[..., Result], *
 def over_runs(settings: Settings, runs: Sequence[Run], function: Callable[..., Result], *arguments: Any) -> Result:
     """`function(*arguments)`, a step over these runs, while others may write. Of each step only its own parts (rules of
     redaction, compiled loops) stand in memory: its process ends with it."""
-    if sum(state(run).size for run in runs) <= SMALL_BYTES:
+    if is_small(runs):
         return function(*arguments)
     beside = Beside(settings.home)
     try:

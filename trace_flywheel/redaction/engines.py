@@ -17,17 +17,13 @@ class HyperscanEngine:
     """A database per kind of detector. One scratch, so scans take turns."""
 
     def __init__(self, expressions: Sequence[tuple[str, str]]) -> None:
-        import hyperscan
+        from trace_flywheel.redaction.databases import database_of  # where Hyperscan is installed
 
         self._lock = Lock()
-        self._databases: list[Any] = []
-        for name in dict.fromkeys(name for name, _ in expressions):
-            chosen = [(i, e) for i, (n, e) in enumerate(expressions) if n == name]
-            database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-            database.compile(
-                expressions=[e.encode() for _, e in chosen], ids=[i for i, _ in chosen], flags=[0] * len(chosen)
-            )
-            self._databases.append(database)
+        self._databases: list[Any] = [
+            database_of([(i, expression) for i, (kind, expression) in enumerate(expressions) if kind == name])
+            for name in dict.fromkeys(name for name, _ in expressions)
+        ]
 
     def hits(self, data: bytes) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []

@@ -1,0 +1,64 @@
+"""One fork server for all processes of a program, also for those that its processes start."""
+
+import os
+import subprocess
+import sys
+from multiprocessing import forkserver
+from pathlib import Path
+
+from trace_flywheel.flow.beside import Beside
+from trace_flywheel.flow.workers import run_alone, run_tasks
+
+ROOT = Path(__file__).parents[2]
+
+
+def server_of(_: None, __: int) -> int:
+    return os.getppid()
+
+
+def servers_below(depth: int) -> list[int | object]:
+    """Of this process and of those that it starts, to a depth."""
+    below = run_alone(next_below, None, depth - 1) if depth else []
+    return [os.getppid(), *run_tasks(server_of, None, range(4), 2, patience=0.0), *(below or ())]  # type: ignore[misc]
+
+
+def next_below(_: None, depth: int) -> list[int | object]:
+    return servers_below(depth)
+
+
+def test_processes_of_processes_come_from_the_same_server(tmp_path: Path) -> None:
+    helper = Beside(tmp_path)
+    servers = helper.call(servers_below, 2)
+    helper.close()
+    assert servers == [forkserver._forkserver._forkserver_pid] * 15
+
+
+WAITS = """
+import time
+from pathlib import Path
+while not Path(__file__).with_name("gone on").exists():
+    time.sleep(0.01)
+"""
+AHEAD = """
+import sys
+from pathlib import Path
+from multiprocessing import forkserver
+from trace_flywheel.flow.fork_server import start_ahead
+from trace_flywheel.flow.workers import run_tasks
+if __name__ == "__main__":
+    from tests.flow.test_fork_server import server_of
+    start_ahead("waits_for_the_caller")
+    Path(__file__).with_name("gone on").touch()
+    print("waits_for_the_caller" in sys.modules)
+    pid = forkserver._forkserver._forkserver_pid
+    print(set(run_tasks(server_of, None, range(2), 2, patience=0.0)) == {pid})
+"""
+
+
+def test_a_server_started_ahead_lets_the_caller_go_on_and_is_the_one_asked_later(tmp_path: Path) -> None:
+    script = tmp_path / "ahead.py"
+    script.write_text(AHEAD)
+    (tmp_path / "waits_for_the_caller.py").write_text(WAITS)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines() == ["False", "True"], done.stderr

@@ -1,0 +1,68 @@
+"""How processes are started: from a fork server, whose imports and memory its processes share.
+
+A program with threads (Dagster) must not fork itself. One server does for all processes of a program: those that it
+started ask it for theirs, so that modules are imported once, not once for every process with processes of its own.
+"""
+
+import multiprocessing
+import multiprocessing.util
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from multiprocessing import forkserver
+from typing import Any
+
+ROOM_FOR_SOCKETS = 107 - len("/pymp-12345678/listener-12345678")
+"""Bytes that the path of a temporary folder may have: a socket's path has 107 at most."""
+
+
+def context_of(function: Callable[..., Any]) -> Any:
+    """How processes that call a function are started."""
+    return _context(function.__module__)
+
+
+def start_ahead(module: str) -> None:
+    """Have the server start, and import this module, while the caller does something else."""
+    if sys.platform == "linux":
+        _context(module)
+        forkserver.ensure_running()
+
+
+def _context(module: str) -> Any:
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    _make_room_for_sockets()
+    _share_the_server()
+    context = multiprocessing.get_context("forkserver")
+    # Imported once, by the server: each import costs a process two seconds.
+    context.set_forkserver_preload(["__main__", module])
+    return context
+
+
+def _make_room_for_sockets() -> None:
+    """Where `TMPDIR` is too deep for a socket, processes meet in /tmp; nothing else is put there."""
+    if len(os.fsencode(tempfile.gettempdir())) > ROOM_FOR_SOCKETS:
+        asked, tempfile.tempdir = tempfile.tempdir, "/tmp"
+        try:
+            multiprocessing.util.get_temp_dir()
+        finally:
+            tempfile.tempdir = asked
+
+
+def _share_the_server() -> None:
+    """In a process that a server started: ask that server.
+
+    `multiprocessing` says that it does so, but it knows only a server that this process started; a process has the
+    address and the pipe of its own. Where a Python keeps them elsewhere, this process starts a server as it would have.
+    With its server a process is lost in any case: whoever waits for it hears of its end through the server.
+    """
+    server: Any = getattr(forkserver, "_forkserver", None)
+    its_own = getattr(server, "_forkserver_pid", 0) is not None
+    needed = ("_forkserver_address", "_forkserver_alive_fd", *(n for n in vars(server) if n == "_forkserver_authkey"))
+    if not its_own and all(getattr(server, name, None) is not None for name in needed):
+        server.ensure_running = _runs
+
+
+def _runs() -> None:
+    """In place of starting a server."""
