@@ -19,12 +19,19 @@ from trace_flywheel.records.golden import CorrectionEntry
 from trace_flywheel.records.rollout import Correction
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings, load_settings
+from trace_flywheel.sources import claims
 from trace_flywheel.sources.discover import Discovery
 from trace_flywheel.sources.reader import Run
 
 FEW, MANY = 20, 80
 LINEAR = 1.15 * MANY / FEW
 """What four times the folders may cost at most."""
+
+
+@pytest.fixture(autouse=True)
+def _folders_are_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process remembers does not depend on how long a test takes."""
+    monkeypatch.setattr(claims, "SETTLED_SECONDS", -1.0)
 
 
 def settings_for(folder: Path, runs: int) -> Settings:
@@ -130,3 +137,20 @@ def test_corrections_concern_the_runs_that_they_name(tmp_path: Path) -> None:
         Expected(Lake(settings.home), settings, given).state("jobs/runs/a", "f") for given in (inputs, SideInputs())
     ]
     assert states[0] != states[1]
+
+
+def test_an_unchanged_run_costs_stats_and_its_three_sidecars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second look of a process opens nothing of the job folders, and of the lake no more than the sidecars."""
+    settings = settings_for(tmp_path, FEW)
+    lake = ingested(settings)
+    watch(settings, lake)
+    seen: list[str] = []
+    sys.addaudithook(lambda event, args: seen.append(str(args[0])) if event == "open" and watching else None)
+    watching = [True]
+    found = watch(settings, lake)
+    watching.clear()
+    assert len(found.unchanged) == FEW
+    assert [path for path in seen if path.startswith(str(tmp_path / "jobs"))] == []
+    runs = [path for path in seen if "run-0" in path]
+    assert len(runs) == len(set(runs)) == 3 * FEW
+    assert {Path(path).name for path in runs} == {"sidecar.json"}

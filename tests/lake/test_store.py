@@ -24,15 +24,15 @@ def rollout(trace: str, text: str = "hello") -> Rollout:
     return Rollout("r/run", trace, "task", Source("eval_run", "results.json", "0" * 64), (Message("user", text),))
 
 
-def write(lake: Lake, asset: str, *rollouts: Rollout, drops: tuple[Drop, ...] = ()) -> Sidecar:
-    with lake.generation(asset, "r/run") as folder:
+def write(lake: Lake, asset: str, *rollouts: Rollout, drops: tuple[Drop, ...] = (), run_id: str = "r/run") -> Sidecar:
+    with lake.generation(asset, run_id) as folder:
         parts = RolloutParts(folder, "part", file_mode(asset))
         for item in rollouts:
             parts.add(item)
         staged = lake.stage(
             folder,
             asset,
-            "r/run",
+            run_id,
             parts=parts.close(),
             drops=drops,
             entered=len(rollouts) + len(drops),
@@ -143,6 +143,23 @@ def test_a_run_id_is_one_safe_reversible_name(run_id: str) -> None:
     assert len(name.encode()) <= 255
     if "~" not in name or len(name) < LONG_NAME:
         assert urllib.parse.unquote(name) == run_id
+
+
+@given(st.text("aZ09_.~ +,=@/-%é\n:", max_size=40).filter(lambda s: not s.startswith(".")))
+def test_a_name_that_needs_no_quoting_is_as_if_quoted(run_id: str) -> None:
+    assert encode_run(run_id) == urllib.parse.quote(run_id, safe=" +,=@")
+
+
+def test_run_ids_those_that_are_known(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    for run_id in ("r/a", "r/b", "r/" + "long/" * 60):
+        write(lake, "graded_traces", rollout("t1"), run_id=run_id)
+    (lake.root / "graded_traces" / "r%2Fnever-landed").mkdir()
+    everything = {"r/a", "r/b", "r/" + "long/" * 60}
+    assert lake.run_ids("graded_traces") == everything
+    assert lake.run_ids("graded_traces", ["r/b", "r/" + "long/" * 60, "r/other"]) == {"r/a"}
+    assert lake.run_ids("graded_traces", everything) == frozenset()
+    assert lake.run_ids("rollout_index", ()) == frozenset()
 
 
 def test_long_run_ids_stay_apart() -> None:

@@ -17,7 +17,7 @@ from trace_flywheel.flow.inputs import SideInputs, read_options
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.lake.sidecar import FORMAT, Sidecar
 from trace_flywheel.lake.store import Lake
-from trace_flywheel.records.canonical import content_id
+from trace_flywheel.records.canonical import canonical_value, content_id
 from trace_flywheel.records.index import INDEX_VERSION
 from trace_flywheel.settings import Settings
 
@@ -38,7 +38,8 @@ class Expected:
 
     @cached_property
     def _reading(self) -> dict[str, Any]:
-        read: dict[str, Any] = msgspec.to_builtins(read_options(self._settings))
+        # In the form that is hashed: what all runs share is brought into it once.
+        read: dict[str, Any] = canonical_value(msgspec.to_builtins(read_options(self._settings)))
         return read
 
     @cached_property

@@ -24,7 +24,7 @@ from trace_flywheel.redaction.redact import Redactor, redactor
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources.discover import Discovery, discover
 from trace_flywheel.sources.reader import Run
-from trace_flywheel.sources.run_state import state
+from trace_flywheel.sources.run_state import RunState, state
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -34,6 +34,8 @@ class Look(msgspec.Struct, frozen=True):
     problems: tuple[Drop, ...]
     inputs: SideInputs
     tombs: Tombs
+    states: dict[str, RunState] = {}
+    """By run id, of the runs that discovery looked through."""
 
 
 class Watch(msgspec.Struct, frozen=True):
@@ -69,7 +71,7 @@ def watch(settings: Settings, lake: Lake, now: float | None = None, strict: bool
     ready: list[Run] = []
     fingerprints: dict[str, str] = {}
     for run in seen.found:
-        files = state(run)
+        files = seen.states.get(run.run_id) or state(run)
         fingerprints[run.run_id] = files.fingerprint
         moves = now is not None and (not run.finished or now - files.newest_change < settings.ingest.quiet_seconds)
         (waiting if moves else ready).append(run)
@@ -78,7 +80,7 @@ def watch(settings: Settings, lake: Lake, now: float | None = None, strict: bool
         todo = tuple(r for r in held.todo if _folder_changed(r, lake, fingerprints[r.run_id]))
         left = {r.run_id for r in (*todo, *held.given_up)}
         held = Pending(todo, tuple(r for r in ready if r.run_id not in left), held.given_up)
-    gone = lake.run_ids(INDEX) - {r.run_id for r in seen.found}
+    gone = lake.run_ids(INDEX, beside=[r.run_id for r in seen.found])
     return Watch(
         found=seen.found,
         todo=held.todo,
@@ -115,7 +117,7 @@ def look(settings: Settings, roots: Sequence[Path]) -> Look:
     tombs = Tombs(Lake(settings.home))
     seen = without_erased_names(without_secret_names(discover(roots), rules), tombs.everywhere)
     inputs = _remembered(seen.runs, settings)
-    return Look(seen.runs, (*seen.problems, *map(rules.safe, inputs.problems)), inputs, tombs)
+    return Look(seen.runs, (*seen.problems, *map(rules.safe, inputs.problems)), inputs, tombs, seen.states)
 
 
 def _folder_changed(run: Run, lake: Lake, fingerprint: str) -> bool:
@@ -140,7 +142,8 @@ def without_secret_names(found: Discovery, rules: Redactor) -> Discovery:
         )
         for r in refused
     ]
-    return Discovery(tuple(runs), tuple(map(rules.safe, (*found.problems, *told))))
+    problems = tuple(map(rules.safe, (*found.problems, *told)))
+    return msgspec.structs.replace(found, runs=tuple(runs), problems=problems)
 
 
 def without_erased_names(found: Discovery, erased: Erased) -> Discovery:
@@ -152,7 +155,7 @@ def without_erased_names(found: Discovery, erased: Erased) -> Discovery:
     left = tuple(run for run in found.runs if run.run_id not in named)
     places = (erased.safe(run.root.name) for run in found.runs if run.run_id in named)
     told = (Drop(Stage.READ, "purged", {"by": "name", "text": text}, path=place) for place in places)
-    return Discovery(left, (*found.problems, *told))
+    return msgspec.structs.replace(found, runs=left, problems=(*found.problems, *told))
 
 
 def side_inputs_now(settings: Settings) -> SideInputs:

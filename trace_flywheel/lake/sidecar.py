@@ -90,9 +90,13 @@ class TableSidecar(msgspec.Struct, frozen=True):
     counts: dict[str, Any] = {}
 
 
+_PLAIN = re.compile(r"[A-Za-z0-9_.~ +,=@/-]*").fullmatch
+
+
 def encode_run(run_id: str) -> str:
     """One safe folder name for a run id; `urllib.parse.unquote` gives it back, unless a hash ends a long one."""
-    name = urllib.parse.quote(run_id, safe=" +,=@")
+    # Quoting takes ten times as long as seeing that there is nothing to quote.
+    name = run_id.replace("/", "%2F") if _PLAIN(run_id) else urllib.parse.quote(run_id, safe=" +,=@")
     if name.startswith("."):
         name = "%2E" + name[1:]
     if len(name) <= LONG_NAME:

@@ -10,7 +10,7 @@ the old one. Generations are named by their content: the same input gives the sa
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ class Lake:
         """The partition's pointer, or None where it was never made. A damaged one raises `LakeError`."""
         path = f"{self.root}/{asset}/{encode_run(run_id)}/{POINTER}"
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", 0) as file:
                 sidecar = _sidecar_decoder.decode(file.read())
         except FileNotFoundError:
             return None
@@ -95,21 +95,23 @@ class Lake:
 
     def sidecars(self, asset: str) -> tuple[Sidecar, ...]:
         """The pointers of all partitions of an asset, sorted by run id."""
-        found = self._all_sidecars(asset, _sidecar_decoder)
+        found = self._decoded(self._sidecar_paths(asset), _sidecar_decoder)
         return tuple(sorted(found, key=lambda s: s.run_id))
 
-    def run_ids(self, asset: str) -> frozenset[str]:
-        """The runs of which an asset has a partition."""
-        return frozenset(named.run_id for named in self._all_sidecars(asset, _name_decoder))
+    def run_ids(self, asset: str, beside: Iterable[str] = ()) -> frozenset[str]:
+        """The runs of which an asset has a partition, beside those that are known."""
+        folders = frozenset(map(encode_run, beside))
+        others = (path for path in self._sidecar_paths(asset) if path.rsplit("/", 2)[1] not in folders)
+        return frozenset(named.run_id for named in self._decoded(others, _name_decoder))
 
     def newest(self, asset: str) -> float | None:
         """When a partition of an asset changed last, in Unix seconds; None where there is none."""
         return max((Path(path).stat().st_mtime for path in self._sidecar_paths(asset)), default=None)
 
-    def _all_sidecars(self, asset: str, decoder: msgspec.json.Decoder[Any]) -> Iterator[Any]:
-        for path in self._sidecar_paths(asset):
+    def _decoded(self, paths: Iterable[str], decoder: msgspec.json.Decoder[Any]) -> Iterator[Any]:
+        for path in paths:
             try:
-                with open(path, "rb") as file:
+                with open(path, "rb", 0) as file:
                     yield decoder.decode(file.read())
             except msgspec.DecodeError as error:
                 raise LakeError(f"{path}: damaged ({error}); remove its folder and refresh") from None

@@ -49,7 +49,7 @@ def listing(path: Path) -> Listing:
 
 def has_captures(path: Path) -> bool:
     """Whether BenchFlow's captures lie below this folder."""
-    return any(os.path.lexists(path / name) for name in (LLM, ACP))
+    return any(os.path.lexists(f"{path}/{name}") for name in (LLM, ACP))
 
 
 def is_trial(path: Path, held: Listing) -> bool:
@@ -67,7 +67,9 @@ def is_benchflow(path: Path) -> bool | None:
             return False  # Harbor's
         if RESULT_KEYS & result.keys():
             return True
-    return True if has_captures(path) else None
+    # Names first: of ten thousand folders that are nobody's trial nothing more is asked.
+    may = held.denied or "trajectory" in held.folders or "trajectory" in held.others
+    return True if may and has_captures(path) else None
 
 
 def read_result(trial: Path, root: Path) -> Any:

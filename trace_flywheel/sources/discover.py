@@ -20,6 +20,7 @@ from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.sources import registry
+from trace_flywheel.sources.claims import claim_of
 from trace_flywheel.sources.own_output import is_for_a_trainer, is_own_output
 from trace_flywheel.sources.reader import (
     NAME_FAULT,
@@ -33,6 +34,7 @@ from trace_flywheel.sources.reader import (
     printable,
     size_of,
 )
+from trace_flywheel.sources.run_state import RunState
 from trace_flywheel.sources.unvisited import HOME_FOLDERS, RESULT_FILES, TOOLS, is_home, marks, unvisited
 
 Roots = Iterable[Path] | Mapping[str, Path]
@@ -50,6 +52,8 @@ class Discovery(msgspec.Struct, frozen=True):
 
     runs: tuple[Run, ...]
     problems: tuple[Drop, ...]
+    states: dict[str, RunState] = {}
+    """By run id, of the runs that were looked through on the way."""
 
 
 def discover(roots: Roots) -> Discovery:
@@ -60,12 +64,13 @@ def discover(roots: Roots) -> Discovery:
     """
     runs: dict[str, Run] = {}
     problems: dict[str, Drop] = {}
+    states: dict[str, RunState] = {}
     seen: set[str] = set()
     real_folders: dict[str, str] = {}
     named = _labelled(roots)
     places = {os.path.realpath(root): position for position, (_, root) in enumerate(named)}
     for position, (label, root) in enumerate(named):
-        for found in _walk(label, root):
+        for found in _walk(label, root, states):
             path = found.path if isinstance(found, Run) else root / (found.path or "")
             if isinstance(found, Run) and path != root:
                 real = _real_below(str(path), real_folders)
@@ -81,7 +86,7 @@ def discover(roots: Roots) -> Discovery:
                 told = msgspec.structs.replace(found, path=found.path and printable(found.path))
                 problems.setdefault(str(path.parent.resolve() / path.name), told)
     ordered = sorted(problems.values(), key=lambda p: (p.run_id or "", p.path or "", p.reason))
-    return Discovery(tuple(runs[run_id] for run_id in sorted(runs)), tuple(ordered))
+    return Discovery(tuple(runs[run_id] for run_id in sorted(runs)), tuple(ordered), states)
 
 
 def run_id_of(label: str, relative: str | Path = "") -> str:
@@ -140,7 +145,7 @@ def place_of(given: Path) -> Path:
     return path.parent if path.name in RESULT_FILES and not path.is_dir() else path
 
 
-def _walk(label: str, root: Path) -> Iterator[Run | Drop]:
+def _walk(label: str, root: Path, states: dict[str, RunState]) -> Iterator[Run | Drop]:
     try:
         if root.is_dir():
             folder, base = listed(root), root
@@ -156,16 +161,18 @@ def _walk(label: str, root: Path) -> Iterator[Run | Drop]:
         else:
             yield Run(run_id_of(label), claimed.format, base, root, claimed.finished(folder))
         return
-    yield from _below(label, root, folder)
+    yield from _below(label, root, folder, states)
 
 
-def _below(label: str, root: Path, top: Folder) -> Iterator[Run | Drop]:
+def _below(label: str, root: Path, top: Folder, states: dict[str, RunState]) -> Iterator[Run | Drop]:
     waiting = [(run_id_of(label), top)]
     while waiting:
         run_id, folder = waiting.pop()
-        claimed = registry.claimed_by(folder)
-        if claimed is not None:
-            yield Run(run_id, claimed.format, root, folder.path, claimed.finished(folder))
+        claim = claim_of(folder)
+        if claim is not None:
+            if claim.state is not None:
+                states[run_id] = claim.state
+            yield Run(run_id, claim.reader.format, root, folder.path, claim.finished)
             continue
         own: frozenset[str] = frozenset()
         if is_home(folder.path):

@@ -1,5 +1,6 @@
 """Which folders are Harbor jobs and trials: told by their own files, never by a name alone."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ TRIAL_MARKS = (RESULT, CONFIG, "trial.log", "exception.txt")
 
 def is_trial(path: Path) -> bool:
     """Whether a folder is a Harbor trial for certain: its result or its configuration names it."""
-    return any("trial_name" in object_in(path / name, path) for name in (RESULT, CONFIG))
+    return any(
+        os.path.lexists(f"{path}/{name}") and "trial_name" in object_in(path / name, path) for name in (RESULT, CONFIG)
+    )
 
 
 def is_job(path: Path) -> bool:

@@ -9,7 +9,7 @@ import pkgutil
 import trace_flywheel.sources
 from trace_flywheel.sources.reader import Folder, Reader
 
-_ABOVE_READERS = {"registry", "discover", "unvisited"}
+_ABOVE_READERS = {"registry", "claims", "discover", "unvisited"}
 
 
 def _found() -> tuple[Reader, ...]:

@@ -19,26 +19,43 @@ class RunState(msgspec.Struct, frozen=True):
     """Unix seconds of the latest modification of a file or folder; 0.0 where nothing is left."""
     files: int
     size: int
+    identity: str = ""
+    """Of all files and folders: names, kinds, inodes, sizes, times. Empty where a link or nothing is among them: what
+    stands behind a link may change unseen."""
+    newest_touch: float = 0.0
+    """Unix seconds at which the latest of them was made or changed in any way, by the clock that nobody sets back."""
 
 
 def state(run: Run) -> RunState:
     """Fingerprint, newest change and size of a run in one listing of its files."""
+    return state_of(run.path)
+
+
+def state_of(top: Path) -> RunState:
+    """`state` of what lies at a path."""
     entries: list[tuple[str, int, int]] = []
-    newest = 0
-    for name, path in (("", str(run.path)), *_below_folder(run.path)):
+    seen: list[tuple[str, int, int, int, int, int]] = []
+    newest = touched = 0
+    whole = True
+    for name, path in (("", str(top)), *_below_folder(top)):
         try:
             found = os.lstat(path)
-        except OSError:
+        except OSError:  # it vanished, or is what nobody could list
+            whole = False
             continue
         newest = max(newest, found.st_mtime_ns)
+        touched = max(touched, found.st_ctime_ns)
+        seen.append((name, found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
         if stat.S_ISLNK(found.st_mode):
-            found = _behind(Path(path)) or found
+            whole, found = False, _behind(Path(path)) or found
         if not stat.S_ISDIR(found.st_mode):
             entries.append((name, found.st_size, found.st_mtime_ns))
     digest = hashlib.sha256()
     for name, size, modified in sorted(entries):
         digest.update(f"{size} {modified} ".encode() + os.fsencode(name) + b"\0")
-    return RunState(digest.hexdigest(), newest / 1e9, len(entries), sum(size for _, size, _ in entries))
+    identity = hashlib.sha256(repr(sorted(seen)).encode()).hexdigest() if whole else ""
+    size = sum(size for _, size, _ in entries)
+    return RunState(digest.hexdigest(), newest / 1e9, len(entries), size, identity, touched / 1e9)
 
 
 def fingerprint(run: Run) -> str:
@@ -61,7 +78,8 @@ def _behind(link: Path) -> os.stat_result | None:
 
 
 def _below_folder(top: Path) -> Iterator[tuple[str, str]]:
-    """(POSIX path below `top`, path) of every file, link and folder that is not hidden; nothing for a file."""
+    """(POSIX path below `top`, path) of every file, link and folder that is not hidden; no path for what a folder holds
+    that cannot be listed."""
     waiting = [("", str(top))]
     while waiting:
         prefix, folder = waiting.pop()
@@ -69,6 +87,7 @@ def _below_folder(top: Path) -> Iterator[tuple[str, str]]:
             with os.scandir(folder) as entries:
                 seen = [entry for entry in entries if not entry.name.startswith(".")]
         except OSError:
+            yield prefix, ""
             continue
         for entry in seen:
             yield prefix + entry.name, entry.path
