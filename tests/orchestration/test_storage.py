@@ -1,6 +1,7 @@
 """Connections to Dagster's SQLite files are kept; the files are Dagster's own, and other programs see every event."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -11,6 +12,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from alembic.script import ScriptDirectory
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
 from dagster._core.events import AssetMaterializationPlannedData, StepMaterializationData
 from dagster._core.events.log import EventLogEntry
@@ -75,6 +77,72 @@ def test_nothing_is_kept_open_once_the_instance_is_disposed_of(tmp_path: Path) -
     with instance(tmp_path) as one:
         run_once(one)
     assert not list((tmp_path / "dagster").rglob("*-wal"))
+
+
+def databases(home: Path) -> list[Path]:
+    return sorted((home / "dagster" / "storage").rglob("*.db"))
+
+
+def schema(path: Path) -> list[Any]:
+    """Tables, indexes and the revision that a database says it has."""
+    with sqlite3.connect(path) as connection:
+        revision = connection.execute("select version_num from alembic_version").fetchall()
+        return [revision, *connection.execute("select type, name, sql from sqlite_master order by 1, 2")]
+
+
+def test_the_databases_are_those_that_dagster_makes(tmp_path: Path) -> None:
+    with instance(tmp_path / "kept") as one:
+        run_once(one)
+    dagster_home(tmp_path / "plain")
+    with dg.DagsterInstance.from_config(str(tmp_path / "plain" / "dagster")) as other:
+        run_once(other)
+    kept, plain = databases(tmp_path / "kept"), databases(tmp_path / "plain")
+    assert len(kept) == 4  # runs, schedules, events of all assets, events of the run
+    assert [schema(path)[1:] for path in kept if path.stem in ("index", "runs", "schedules")] == [
+        schema(path)[1:] for path in plain if path.stem in ("index", "runs", "schedules")
+    ]
+    revisions = {str(schema(path)[0]) for path in (*kept, *plain)}
+    assert len(revisions) == 1
+
+
+def test_dagsters_revisions_are_read_once_for_all_databases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[ScriptDirectory] = []
+    load = ScriptDirectory._load_revisions
+
+    def counted(self: ScriptDirectory) -> Any:
+        loaded.append(self)
+        return load(self)
+
+    monkeypatch.setattr(storage, "_revisions", {})
+    monkeypatch.setattr(ScriptDirectory, "_load_revisions", counted)
+    real = ScriptDirectory.from_config
+    with instance(tmp_path / "a") as one:
+        run_once(one)
+        run_once(one)
+    with instance(tmp_path / "b"):
+        pass
+    assert len(loaded) == 1
+    assert ScriptDirectory.from_config == real
+
+
+def test_an_older_home_is_left_as_it_is_until_dagster_migrates_it(tmp_path: Path) -> None:
+    with instance(tmp_path) as one:
+        run_id = run_once(one)
+    found = databases(tmp_path)
+    newest = schema(found[0])[0]
+    for path in found:
+        with sqlite3.connect(path) as connection:
+            connection.execute("update alembic_version set version_num = '7e2f3204cf8e'")
+    with instance(tmp_path) as one:
+        assert one.get_run_by_id(run_id) is not None
+    assert {str(schema(path)[0]) for path in found} == {"[('7e2f3204cf8e',)]"}
+    command = [sys.executable, "-m", "dagster", "instance", "migrate"]
+    env = {"DAGSTER_HOME": str(dagster_home(tmp_path)), "PATH": ""}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [schema(path)[0] for path in found] == [newest] * len(found)
+    with instance(tmp_path) as one:
+        assert len(one.all_logs(run_id)) > 5
 
 
 def entries(run_id: str) -> list[EventLogEntry]:

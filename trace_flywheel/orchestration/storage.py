@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from dagster._core.events import ASSET_EVENTS
 from dagster._core.events.log import EventLogEntry
 from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
@@ -49,6 +51,28 @@ def events_together() -> Iterator[None]:
         yield
     finally:
         del os.environ[name]
+
+
+_revisions: dict[str | None, ScriptDirectory] = {}
+
+
+@contextmanager
+def _revisions_read_once() -> Iterator[None]:
+    """Within it Dagster's revisions are read once for all databases of this process: to ask for the newest one, and to
+    note it down, alembic runs ninety scripts each, which took most of the time of making a home's history."""
+    read = ScriptDirectory.from_config
+
+    def known(config: Config) -> ScriptDirectory:
+        place = config.get_main_option("script_location")
+        if place not in _revisions:
+            _revisions[place] = read(config)
+        return _revisions[place]
+
+    ScriptDirectory.from_config = known  # type: ignore[method-assign] # Dagster's own calls are meant
+    try:
+        yield
+    finally:
+        ScriptDirectory.from_config = read  # type: ignore[method-assign]
 
 
 class _Kept:
@@ -120,7 +144,8 @@ class KeptEventLogStorage(SqliteEventLogStorage):
         with self._db_lock:
             engine = self._kept.of(self.conn_string_for_shard(shard))
             if shard not in self._initialized_dbs:
-                self._initdb(engine)
+                with _revisions_read_once():
+                    self._initdb(engine)
                 self._initialized_dbs.add(shard)
             with engine.begin() as connection:
                 yield connection
@@ -154,9 +179,10 @@ class KeptSqliteStorage(DagsterSqliteStorage):
         # In the place of the parent's, which would make its own storages first.
         super(DagsterSqliteStorage, self).__init__()  # type: ignore[no-untyped-call]
         self.base_dir, self._inst_data = base_dir, inst_data
-        self._run_storage = KeptRunStorage.from_local(_runs_directory(base_dir))
-        self._event_log_storage = KeptEventLogStorage(_event_logs_directory(base_dir))
-        self._schedule_storage = SqliteScheduleStorage.from_local(_schedule_directory(base_dir))
+        with _revisions_read_once():
+            self._run_storage = KeptRunStorage.from_local(_runs_directory(base_dir))
+            self._event_log_storage = KeptEventLogStorage(_event_logs_directory(base_dir))
+            self._schedule_storage = SqliteScheduleStorage.from_local(_schedule_directory(base_dir))
 
     @classmethod
     def from_config_value(cls, inst_data: Any, config_value: Any) -> "KeptSqliteStorage":
