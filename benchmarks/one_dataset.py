@@ -12,18 +12,21 @@ from pathlib import Path
 
 def make(jobs: Path, home: Path) -> dict[str, int]:
     """Rows by dataset."""
-    import dagster as dg
+    from trace_flywheel.flow.loading import loading
 
-    from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, name_of
-    from trace_flywheel.flow.watch import watch
-    from trace_flywheel.lake.dataset import find_version
-    from trace_flywheel.lake.store import Lake
-    from trace_flywheel.orchestration import helper
-    from trace_flywheel.orchestration.definitions import build
-    from trace_flywheel.orchestration.headless import QUIET, Headless, Pinned
-    from trace_flywheel.orchestration.instance import instance
-    from trace_flywheel.orchestration.jobs import refresh_job
-    from trace_flywheel.settings import load_settings
+    with loading():
+        import dagster as dg
+
+        from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, name_of
+        from trace_flywheel.flow.watch import watch
+        from trace_flywheel.lake.dataset import find_version
+        from trace_flywheel.lake.store import Lake
+        from trace_flywheel.orchestration import helper
+        from trace_flywheel.orchestration.definitions import build
+        from trace_flywheel.orchestration.headless import QUIET, Headless, Pinned
+        from trace_flywheel.orchestration.instance import instance
+        from trace_flywheel.orchestration.jobs import refresh_job
+        from trace_flywheel.settings import load_settings
 
     settings = load_settings(home=home, roots=(jobs,), layouts=(), mix={"shortage": "renormalize"})
     Headless(settings).ingest([run.run_id for run in watch(settings, Lake(home)).todo])

@@ -45,15 +45,18 @@ def refreshed(settings: Any) -> Outcome:
 
 
 def _refreshed(settings: Any) -> Outcome:
-    from trace_flywheel.flow.curation import freshness
-    from trace_flywheel.flow.home import lake_of
-    from trace_flywheel.flow.purge import unfinished
-    from trace_flywheel.flow.rescan import rescanned
-    from trace_flywheel.flow.roots import away, remember, roots_in_force
-    from trace_flywheel.flow.standing import published, refusals
-    from trace_flywheel.flow.watch import watch
-    from trace_flywheel.lake.lock import writing
-    from trace_flywheel.lake.quarantine import quarantines
+    from trace_flywheel.flow.loading import loading
+
+    with loading():
+        from trace_flywheel.flow.curation import freshness
+        from trace_flywheel.flow.home import lake_of
+        from trace_flywheel.flow.purge import unfinished
+        from trace_flywheel.flow.rescan import rescanned
+        from trace_flywheel.flow.roots import away, remember, roots_in_force
+        from trace_flywheel.flow.standing import published, refusals
+        from trace_flywheel.flow.watch import watch
+        from trace_flywheel.lake.lock import writing
+        from trace_flywheel.lake.quarantine import quarantines
 
     lake = lake_of(settings)
     before = watch(settings, lake)
@@ -124,6 +127,9 @@ def _line(problem: Drop) -> str:
 
 
 def _headless(settings: Any) -> Any:
-    from trace_flywheel.orchestration.headless import Headless
+    from trace_flywheel.flow.loading import loading
 
-    return Headless(settings)
+    with loading():
+        from trace_flywheel.orchestration.headless import Headless
+
+        return Headless(settings)
