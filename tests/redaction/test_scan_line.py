@@ -48,6 +48,26 @@ def test_a_line_is_judged_as_its_value(row: dict[str, Any]) -> None:
     assert rules.scan_line(orjson.dumps(row)) == rules.scan(row)
 
 
+MESSAGES = st.dictionaries(st.sampled_from(["role", "content", "name", "value", "password", TOKEN]), TEXTS, max_size=3)
+
+
+@given(st.lists(MESSAGES, max_size=5), st.lists(MESSAGES | TEXTS, max_size=3), TEXTS)
+def test_a_line_of_messages_is_judged_as_its_value(prompt: list[Any], mixed: list[Any], text: str) -> None:
+    rules = redactor("standard")
+    row = {"row_id": "4111111111111111", "prompt": prompt, "mixed": mixed, "task_id": text}
+    assert rules.scan_line(orjson.dumps(row)) == rules.scan(row)
+
+
+def test_no_second_value_of_a_key_hides_the_first() -> None:
+    line = orjson.dumps({"content": TOKEN})[:-1] + b',"content":"x"}'
+    assert redactor("standard").scan_line(line) == redactor("standard").scan({"content": TOKEN}) != {}
+
+
+def test_a_line_that_is_no_json_is_looked_at_as_a_text() -> None:
+    line = orjson.dumps({"content": TOKEN})[:-1]
+    assert redactor("standard").scan_line(line) != {}
+
+
 def test_what_is_found_is_told_by_rule() -> None:
     row = {"messages": [{"role": "user", "content": f"use {TOKEN} and {MAIL}"}], "task_id": "t"}
     found = redactor("standard").scan_line(orjson.dumps(row))
@@ -67,6 +87,11 @@ def test_a_line_nested_too_deeply_is_refused_as_its_value_is() -> None:
         value = [value]
     with pytest.raises(DeepDataError):
         redactor("standard").scan_line(json.dumps({"a": value}).encode())
+
+
+def test_many_brackets_are_no_depth() -> None:
+    rules, row = redactor("standard"), {"messages": [{"content": "[x]"}] * LIMIT, "b": MAIL}
+    assert rules.scan_line(orjson.dumps(row)) == rules.scan(row) == {"email": 1}
 
 
 def test_a_rule_at_work_when_the_budget_is_spent_counts_as_found() -> None:

@@ -4,6 +4,7 @@ Code that merely names a secret is no finding: a lookup, a call, a variable, a t
 """
 
 import re
+from functools import lru_cache
 
 from trace_flywheel.redaction.validators import entropy, mixed, not_uuid, random, real
 from trace_flywheel.redaction.words import improbable
@@ -58,6 +59,7 @@ _WORDS = re.compile(
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z_$]*(?:[.\-:/][A-Za-z_$]+)*[?;,]?")
 
 
+@lru_cache(maxsize=1024)
 def sensitive(name: str) -> bool:
     """A field whose string value is a secret."""
     return bool(_STRONG.search(name)) and not _HARMLESS.search(name)

@@ -16,7 +16,7 @@ import orjson
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.redaction.budget import Budget, RuleTimeoutError
-from trace_flywheel.redaction.depth import LIMIT, DeepDataError, deep_field
+from trace_flywheel.redaction.depth import LIMIT, DeepDataError, brackets, deep_field, deeper_than
 from trace_flywheel.redaction.fields import Taking, visit
 from trace_flywheel.redaction.gather import Gathered
 from trace_flywheel.redaction.identities import Named, names_of, with_names
@@ -145,14 +145,18 @@ class Redactor:
     def scan_line(self, line: bytes) -> dict[str, int]:
         """`scan` of a row that stands as a line of JSON, an object as orjson writes it: parsed only where a detector
         sees something."""
-        if self._second_gate != "none" or line.count(b"{") + line.count(b"[") > LIMIT:
+        if self._second_gate != "none":
             return self.scan(orjson.loads(line))
+        if brackets(line) > LIMIT and deeper_than(orjson.loads(line), LIMIT):
+            raise DeepDataError
         try:
             found = self._looker.look_at_line(line, Budget(self._budget))
         except RuleTimeoutError as slow:
             return {slow.rule: 1}
         if found is None:
             return self.scan(orjson.loads(line))
+        if not found:
+            return {}
         counts = Counter(finding.rule.name for findings in found.values() for finding in findings)
         return dict(sorted(counts.items()))
 
