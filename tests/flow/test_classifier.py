@@ -14,7 +14,7 @@ from trace_flywheel.curation import depth_embedding
 from trace_flywheel.curation.depth import DepthModel, _distinct, cross_validate, seed_report, seed_set, train
 from trace_flywheel.curation.depth_families import families, near_any
 from trace_flywheel.curation.embedding import EmbeddingError
-from trace_flywheel.flow.curation import freshness
+from trace_flywheel.flow.freshness import freshness
 from trace_flywheel.flow.names import classifier_of
 from trace_flywheel.flow.tables import depth_classifier
 from trace_flywheel.lake.dataset import find_version

@@ -13,8 +13,8 @@ from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.mix import MixShortageError, target_mix
 from trace_flywheel.flow.audit import audit
 from trace_flywheel.flow.crew import Crew
-from trace_flywheel.flow.curation import freshness
 from trace_flywheel.flow.datasets import balanced_mix, sft_dataset
+from trace_flywheel.flow.freshness import freshness
 from trace_flywheel.flow.mix import Chosen, loss, mixed_fates
 from trace_flywheel.flow.standing import refusals
 from trace_flywheel.lake.dataset import find_version, lines, names, provenance

@@ -27,10 +27,10 @@ def purge(
     from trace_flywheel.flow.home import lake_of, remote_of, shared
     from trace_flywheel.flow.policy import policy_of
     from trace_flywheel.flow.purge import purge as erase
-    from trace_flywheel.flow.purge import unfinished
     from trace_flywheel.flow.watch import side_inputs_now
     from trace_flywheel.flow.withdraw import difference
     from trace_flywheel.lake.lock import writing
+    from trace_flywheel.lake.purged import unfinished
     from trace_flywheel.lake.withdrawn import in_force
     from trace_flywheel.records.errors import FlywheelError
     from trace_flywheel.records.grading import Withdrawal
@@ -52,7 +52,7 @@ def purge(
             print(f"{len(addresses)} rollouts to erase" + (f", in {len(versions)} versions" if versions else ""))
             gone = [Withdrawal(reason, run=run_id, trace=trace_id) for run_id, trace_id in addresses]
             tell(difference(lake, settings, inputs, (*in_force(lake), *gone)))
-        known = bool(addresses) or value is not None or unfinished(lake)
+        known = bool(addresses) or value is not None or unfinished(lake.root)
         if dry_run and known:
             return
         if known and (settings.home / "dagster").is_dir():

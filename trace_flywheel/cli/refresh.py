@@ -48,14 +48,14 @@ def _refreshed(settings: Any) -> Outcome:
     from trace_flywheel.flow.loading import loading
 
     with loading():
-        from trace_flywheel.flow.curation import freshness
+        from trace_flywheel.flow.freshness import freshness
         from trace_flywheel.flow.home import lake_of
-        from trace_flywheel.flow.purge import unfinished
         from trace_flywheel.flow.rescan import rescanned
         from trace_flywheel.flow.roots import away, remember, roots_in_force
         from trace_flywheel.flow.standing import published, refusals
         from trace_flywheel.flow.watch import watch
         from trace_flywheel.lake.lock import writing
+        from trace_flywheel.lake.purged import unfinished
         from trace_flywheel.lake.quarantine import quarantines
 
     lake = lake_of(settings)
@@ -94,7 +94,7 @@ def _refreshed(settings: Any) -> Outcome:
         f"warning: {root}: the root is away, and what was read from it stays; set `roots` to be told no more"
         for root in away(settings)
     ]
-    warnings += [f"warning: an erasure was killed; run `{program()} purge` again"] if unfinished(lake) else []
+    warnings += [f"warning: an erasure was killed; run `{program()} purge` again"] if unfinished(lake.root) else []
     warnings += [f"warning: {run_id}: its folder is gone; what was read from it stays" for run_id in before.gone]
     problems = [*(f"{q.run_id}: {q.reason}" for q in quarantined), *map(_line, before.problems)]
     return Outcome({**document, "problems": problems, "warnings": warnings}, (*warnings, *problems))
@@ -103,8 +103,8 @@ def _refreshed(settings: Any) -> Outcome:
 def _brought_up_to_date(settings: Any, lake: Any) -> Any:
     """What lay below the roots when the lock was had: another pass may have done the work meanwhile."""
     from trace_flywheel.flow.beside import is_small
-    from trace_flywheel.flow.curation import freshness
     from trace_flywheel.flow.fork_server import start_ahead
+    from trace_flywheel.flow.freshness import freshness
     from trace_flywheel.flow.watch import watch
 
     before = watch(settings, lake)

@@ -1,17 +1,15 @@
 """The work over all runs as calls of plain values, so that a process beside the caller's can do it.
 
-What a pass works out once (index, attempts, holdout, corpora) stays where the work is done until another pass begins.
+Who only names a call loads nothing of what it works with: tables and datasets are imported where the work is done. What
+a pass works out once (index, attempts, holdout, corpora) stays where the work is done until another pass begins.
 """
 
 import math
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import pyarrow as pa
 
-from trace_flywheel.flow import datasets, tables
-from trace_flywheel.flow.audit import audit
-from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.glance import Glance, glance
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.inputs import SideInputs
@@ -20,6 +18,9 @@ from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import find_version
 from trace_flywheel.settings import Settings
+
+if TYPE_CHECKING:
+    from trace_flywheel.flow.curation import Curation
 
 TOLERANCE = 1e-6
 """What the advantages of a group may add up to beside zero, per member."""
@@ -44,11 +45,13 @@ class Audited(msgspec.Struct, frozen=True):
     faults: dict[str, list[str]]
 
 
-_held: tuple[str, Curation] | None = None
+_held: "tuple[str, Curation] | None" = None
 
 
-def curation_of(under_way: Pass) -> Curation:
+def curation_of(under_way: Pass) -> "Curation":
     """The state of the pass under way; that of another is forgotten first."""
+    from trace_flywheel.flow.curation import Curation
+
     global _held
     if _held is None or _held[0] != under_way.name:
         _held = None
@@ -59,6 +62,8 @@ def curation_of(under_way: Pass) -> Curation:
 
 def make(under_way: Pass, what: What, recipe: str | None) -> tuple[Made, Glance]:
     """Make an asset, or find that it stands; and what a page shows of it. Raises `FlywheelError`."""
+    from trace_flywheel.flow import datasets, tables
+
     curation = curation_of(under_way)
     pa.default_memory_pool().release_unused()  # what the asset before has freed, tens of MB, is still this process's
     if what == "advantages":
@@ -72,6 +77,8 @@ def make(under_way: Pass, what: What, recipe: str | None) -> tuple[Made, Glance]
 
 def audited(under_way: Pass, name: str) -> Audited:
     """The newest version of a dataset held against what it promises."""
+    from trace_flywheel.flow.audit import audit
+
     version = find_version(under_way.settings.home, name)
     faults = audit(version, curation_of(under_way).crew, policy_of(under_way.settings))
     return Audited(version.version, version.rows, faults)

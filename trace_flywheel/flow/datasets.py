@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from trace_flywheel.curation.depth import DepthModel
 from trace_flywheel.flow import curate, funnel
-from trace_flywheel.flow.curation import CODE, Curation, wanted_digest
+from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.dataset_rows import Row, sft_row
 from trace_flywheel.flow.fates import fates_of, needs_grading
 from trace_flywheel.flow.finishing import Finished, Making, finish, finish_piece
+from trace_flywheel.flow.freshness import CODE, wanted_digest
 from trace_flywheel.flow.funnel import Curated
 from trace_flywheel.flow.manifest import hashed_settings, manifest_of, recipe_settings
 from trace_flywheel.flow.mix import Chosen, choose, loss, mixed_fates

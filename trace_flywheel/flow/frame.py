@@ -5,9 +5,7 @@ name for it that no input order changes. Lost rollouts (dropped before the index
 too, and their groups must know.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,14 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trace_flywheel.curation.regrade import join_scores, join_verdicts
+from trace_flywheel.flow.agreement import agreeing, unusable
 from trace_flywheel.flow.columns import Columns
 from trace_flywheel.flow.gathered import index_rows
-from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.lake.index import DECIDING
 from trace_flywheel.lake.sidecar import LakeError, Sidecar
 from trace_flywheel.lake.store import Lake
-from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Drop
 
 
@@ -53,19 +50,6 @@ class Index:
             self.joined,
             self.warnings,
         )
-
-
-def agreeing(lake: Lake) -> tuple[tuple[Sidecar, ...], tuple[str, ...]]:
-    """The index sidecars of the runs whose index was made from their text as it is now, and the names of the others."""
-    texts = {s.run_id: s.content_digest for s in lake.sidecars(REDACTED)}
-    found = lake.sidecars(INDEX)
-    good = tuple(s for s in found if s.facts["of"] == texts.get(s.run_id))
-    return good, tuple(sorted({s.run_id for s in found} - {s.run_id for s in good}))
-
-
-def digest_of(runs: Sequence[Sidecar]) -> str:
-    """Of the content of every run: what a dataset depends on."""
-    return content_id([[s.run_id, s.content_digest, s.inputs_digest] for s in runs])
 
 
 def load_index(lake: Lake) -> Index:
@@ -123,11 +107,3 @@ def graded(index: Index, inputs: SideInputs) -> Index:
         warnings.append(f"{len(lost)} corrections fit no rollout; the first is of trace {lost[0]!r}.")
     warnings += unusable(inputs)
     return replace(index, frame=scores.frame, joined=joined, warnings=tuple(warnings))
-
-
-def unusable(inputs: SideInputs) -> list[str]:
-    """A warning of the lines that say nothing, without the folder that their file stands in: versions repeat it."""
-    if not inputs.problems:
-        return []
-    where = f"{Path(inputs.problems[0].path or '').name}:{inputs.problems[0].evidence.get('line', 1)}"
-    return [f"{len(inputs.problems)} lines of input files could not be used; the first is {where}."]

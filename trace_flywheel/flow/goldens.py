@@ -5,7 +5,7 @@ import pandas as pd
 
 from trace_flywheel.curation.golden_text import grams_of
 from trace_flywheel.curation.holdout import Holdout
-from trace_flywheel.flow.frame import agreeing
+from trace_flywheel.flow.agreement import agreeing
 from trace_flywheel.flow.gathered import index_rows
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.lake.store import Lake

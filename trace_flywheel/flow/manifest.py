@@ -2,15 +2,20 @@
 
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from trace_flywheel.curation.embedding import encoder
 from trace_flywheel.flow.inputs import SideInputs
-from trace_flywheel.flow.meanings import embedding_model
 from trace_flywheel.flow.policy import policy_of
-from trace_flywheel.flow.writing import Published
 from trace_flywheel.lake.sidecar import Sidecar
 from trace_flywheel.settings import Recipe, Settings
 from trace_flywheel.trainers.layout import Layout
+
+if TYPE_CHECKING:
+    from trace_flywheel.flow.writing import Published
+
+EMBEDDING = "dedup.embedding_threshold"
+"""The setting that asks for sentence vectors of rows."""
 
 
 def recipe_settings(settings: Settings, recipe: str | None) -> tuple[Settings, Recipe]:
@@ -28,6 +33,11 @@ def hashed_settings(settings: Settings, recipe: Recipe, layouts: Sequence[Layout
     return {**settings.hashed(), "layouts": {one.NAME: one.VERSION for one in layouts}, "filters": filters, **meaning}
 
 
+def embedding_model(settings: Settings) -> str | None:
+    """Fingerprint of the model that the settings ask for; None where they ask for none."""
+    return None if settings.dedup.embedding_threshold is None else encoder(EMBEDDING).fingerprint
+
+
 def manifest_of(
     runs: Sequence[Sidecar],
     inputs: SideInputs,
@@ -35,7 +45,7 @@ def manifest_of(
     kind: str,
     digest: str,
     code: int,
-    done: Published,
+    done: "Published",
     facts: dict[str, Any],
     warnings: Sequence[str] = (),
 ) -> dict[str, Any]:

@@ -9,17 +9,11 @@ from trace_flywheel.curation.embedding import Encoder, encoder
 from trace_flywheel.curation.sketch import prompt_text, supervised_text
 from trace_flywheel.flow.dataset_rows import sft_row
 from trace_flywheel.flow.frame import Index
+from trace_flywheel.flow.manifest import EMBEDDING
 from trace_flywheel.flow.texts import texts
 from trace_flywheel.lake.store import Lake
-from trace_flywheel.settings import Settings
 
 Encoded = tuple[np.ndarray, np.ndarray]
-SETTING = "dedup.embedding_threshold"
-
-
-def embedding_model(settings: Settings) -> str | None:
-    """Fingerprint of the model that the settings ask for; None where they ask for none."""
-    return None if settings.dedup.embedding_threshold is None else encoder(SETTING).fingerprint
 
 
 class Meanings:
@@ -36,7 +30,7 @@ class Meanings:
 
     @property
     def _encoder(self) -> Encoder:
-        return encoder(SETTING)
+        return encoder(EMBEDDING)
 
     def of(self, index: Index) -> Callable[[np.ndarray], list[Encoded]]:
         """The vectors of rows of this index, in the order asked for."""

@@ -29,13 +29,10 @@ from trace_flywheel.flow.rewrite import Gone, follows, is_fresh, is_of, rewrite
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.files import replace_text
-from trace_flywheel.lake.purged import Tombstone, address_of, bury, of_values
+from trace_flywheel.lake.purged import UNFINISHED, Tombstone, address_of, bury, of_values, unfinished
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.settings import Settings
-
-UNFINISHED = "purging"
-"""Stands in the lake while an erasure is under way."""
 
 
 class Purged(msgspec.Struct, frozen=True):
@@ -69,7 +66,7 @@ def purge(
     """
     inputs.require_all()  # before anything is gone: it could not be published again
     quoting = drops_with(lake, value) if value is not None else ()
-    if not addresses and not versions and not quoting and value is None and not unfinished(lake):
+    if not addresses and not versions and not quoting and value is None and not unfinished(lake.root):
         raise FlywheelError(
             "nothing to purge: no rollout in the lake fits; `flywheel why TRACE_ID` tells what there is"
         )
@@ -117,14 +114,9 @@ def purge(
     return Purged(len(addresses), removed, tuple(made), indexed, exports, left)
 
 
-def unfinished(lake: Lake) -> bool:
-    """Whether an erasure began and did not end."""
-    return (lake.root / UNFINISHED).is_file()
-
-
 def _begun(lake: Lake) -> tuple[str, ...]:
     """Datasets that stood when an erasure began that was killed: it may have taken all versions of one."""
-    text = (lake.root / UNFINISHED).read_text("utf-8") if unfinished(lake) else ""
+    text = (lake.root / UNFINISHED).read_text("utf-8") if unfinished(lake.root) else ""
     return tuple(json.loads(text or "[]"))  # older versions wrote nothing
 
 

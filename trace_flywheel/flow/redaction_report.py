@@ -8,10 +8,13 @@ in its facts.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.ingest_tasks import REDACTED, Outcome
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.lake.columns import table
@@ -26,6 +29,16 @@ SCHEMA = pa.schema(
     [("rule", pa.string()), ("place", pa.string()), ("fingerprint", pa.string()), ("findings", pa.int64())]
 )
 REPORT_SCHEMA = pa.schema([("run_id", pa.string()), ("family", pa.string()), *SCHEMA])
+
+
+class Reported(msgspec.Struct, frozen=True):
+    """The report as it was and is, and what a page shows of it: its columns, and findings by rule and place."""
+
+    before: TableSidecar | None
+    made: TableSidecar
+    columns: pa.Schema
+    rows: int
+    totals: tuple[dict[str, Any], ...]
 
 
 def write_findings(folder: Path, outcomes: Iterable[Outcome]) -> None:
@@ -60,6 +73,19 @@ def redaction_report(lake: Lake, settings: Settings) -> TableSidecar:
         "by_rule": by_rule(rows),
     }
     return lake.put(REPORT, {TABLE: table(rows, REPORT_SCHEMA)}, digest, counts)
+
+
+def reported(settings: Settings) -> Reported:
+    """Make the report, or find that it stands; totals are by family, rule and place, the most frequent first."""
+    lake = lake_of(settings)
+    before = lake.current(REPORT)
+    made = redaction_report(lake, settings)
+    rows = lake.table(REPORT, TABLE)
+    totals = rows.group_by(["family", "rule", "place"]).aggregate(
+        [("findings", "sum"), ("fingerprint", "count_distinct")]
+    )
+    order = [("findings_sum", "descending"), ("rule", "ascending"), ("place", "ascending")]
+    return Reported(before, made, rows.schema, rows.num_rows, tuple(totals.sort_by(order).to_pylist()))
 
 
 def by_rule(rows: Sequence[dict[str, object]]) -> dict[str, int]:

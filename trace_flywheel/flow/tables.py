@@ -6,8 +6,9 @@ import pandas as pd
 import pyarrow as pa
 
 from trace_flywheel.curation.difficulty import task_difficulty
-from trace_flywheel.flow.curation import Curation, advantages_digest, classifier_digest
+from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.depth.train import trained
+from trace_flywheel.flow.freshness import advantages_digest, classifier_digest
 from trace_flywheel.flow.funnel import Attempts
 from trace_flywheel.flow.names import ADVANTAGES, classifier_of
 from trace_flywheel.flow.standing import Made

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from trace_flywheel.lake.columns import table
 from trace_flywheel.records.fate import Stage
@@ -63,6 +62,8 @@ class Ledger(msgspec.Struct, frozen=True):
 
 def ledger_of(fates: pa.Table) -> Ledger:
     """Counts of a fates table. Raises `AssertionError` when a fate is neither kept nor dropped with a reason."""
+    import pyarrow.compute as pc  # a thousand functions, made when it is imported; sums need none
+
     kept = pc.sum(fates["kept"]).as_py() or 0
     dropped: dict[str, dict[str, int]] = {}
     lost = fates.filter(pc.invert(fates["kept"])).group_by(["stage", "reason"]).aggregate([([], "count_all")])
@@ -92,6 +93,8 @@ def fates_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 def ordered(fates: pa.Table) -> pa.Table:
     """Fates by run, trace, stage and evidence: the same fates give the same bytes."""
+    import pyarrow.compute as pc
+
     keys = ("run_id", "trace_id", "stage", "evidence")
     told = pa.table([pc.fill_null(fates[name], "") for name in keys], names=keys)
     return fates.take(pc.sort_indices(told, sort_keys=[(name, "ascending") for name in keys]))

@@ -18,6 +18,8 @@ from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.canonical import content_id
 
 FILE = "purged.jsonl"
+UNFINISHED = "purging"
+"""Stands in the lake while an erasure is under way."""
 
 
 class Tombstone(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -61,6 +63,11 @@ def purged_by_run(root: Path) -> dict[str, frozenset[str]]:
 def erased_rows(root: Path) -> frozenset[str]:
     """Exact hashes of the rows that erased rollouts gave."""
     return frozenset(stone.row for stone in tombstones(root) if stone.row)
+
+
+def unfinished(root: Path) -> bool:
+    """Whether an erasure began and did not end."""
+    return (root / UNFINISHED).is_file()
 
 
 def of_values(root: Path, spellings: Sequence[str], reason: str) -> tuple[Tombstone, ...]:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import dagster as dg
 
-from trace_flywheel.flow import apart, curation, names, standing
+from trace_flywheel.flow import apart, names, standing
+from trace_flywheel.flow.freshness import CODE
 from trace_flywheel.flow.home import lake_of, shared
 from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
 from trace_flywheel.lake.lock import writing
@@ -135,7 +136,7 @@ def asset_of(spec: Spec, freshness: dg.FreshnessPolicy | None = None) -> dg.Asse
         name=spec.name,
         deps=[*(dg.AssetDep(key, partition_mapping=all_runs) for key in spec.runs), *spec.deps],
         group_name=spec.group,
-        code_version=str(curation.CODE),
+        code_version=str(CODE),
         kinds={"jsonl"} if spec.group != CURATION_GROUP else {"parquet"},
         description=spec.description,
         freshness_policy=freshness,

@@ -5,10 +5,10 @@ from typing import Any
 import dagster as dg
 
 from trace_flywheel.flow import redaction_report as report
-from trace_flywheel.flow.home import lake_of, shared
+from trace_flywheel.flow.home import shared
 from trace_flywheel.flow.ingest_tasks import REDACTED
 from trace_flywheel.lake.sidecar import TableSidecar
-from trace_flywheel.orchestration import metadata
+from trace_flywheel.orchestration import helper, metadata
 from trace_flywheel.orchestration.dataset_assets import CURATION_GROUP
 from trace_flywheel.orchestration.partitions import all_runs
 from trace_flywheel.orchestration.resources import SettingsResource
@@ -24,30 +24,24 @@ ROWS_SHOWN = 100
     kinds={"parquet"},
     description="One row per run, rule, place and value that redaction replaced; values by keyed fingerprint only.",
 )
-def redaction_report(settings: SettingsResource) -> dg.MaterializeResult[Any]:
+def redaction_report(context: dg.AssetExecutionContext, settings: SettingsResource) -> dg.MaterializeResult[Any]:
     tree = settings.load()
-    lake = lake_of(tree)
     with shared(tree):
-        before = lake.current(report.REPORT)
-        made = report.redaction_report(lake, tree)
-    rows = lake.table(report.REPORT, report.TABLE)
-    totals = rows.group_by(["family", "rule", "place"]).aggregate(
-        [("findings", "sum"), ("fingerprint", "count_distinct")]
-    )
-    listed = totals.sort_by([("findings_sum", "descending"), ("rule", "ascending"), ("place", "ascending")]).to_pylist()
+        found = helper.over_all(context.run.run_id, tree, report.reported, tree)
+    made = found.made
     shown = [
         (one["family"], one["rule"], one["place"], one["findings_sum"], one["fingerprint_count_distinct"])
-        for one in listed[:ROWS_SHOWN]
+        for one in found.totals[:ROWS_SHOWN]
     ]
     return dg.MaterializeResult(
         metadata={
-            "changed": _changed(before, made),
-            "dagster/row_count": rows.num_rows,
+            "changed": _changed(found.before, made),
+            "dagster/row_count": found.rows,
             "findings": made.counts["findings"],
             "values": made.counts["values"],
             "runs": made.counts["runs"],
             "by_rule": metadata.table(("family", "rule", "place", "findings", "values"), shown),
-            "dagster/column_schema": metadata.column_schema(rows.schema),
+            "dagster/column_schema": metadata.column_schema(found.columns),
         },
         data_version=dg.DataVersion(made.digest),
     )

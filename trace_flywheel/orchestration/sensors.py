@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from trace_flywheel.flow.curation import freshness
 from trace_flywheel.flow.expected import Expected
+from trace_flywheel.flow.freshness import freshness
 from trace_flywheel.flow.home import bring_up_to_date, lake_of
 from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.watch import Watch, side_inputs_now, watch
