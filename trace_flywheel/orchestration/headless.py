@@ -4,10 +4,12 @@ Runs go into the instance of the home, so they stand in the UI's history like an
 ingested as range runs over contiguous partitions: one run, unless changed folders lie scattered among old ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.errors import DagsterExecutionInterruptedError
+from dagster._utils.error import SerializableErrorInfo
 from sqlalchemy.exc import OperationalError
 
 from trace_flywheel.orchestration import helper
@@ -71,6 +73,8 @@ class Headless:
         finally:
             helper.end()
         if not result.success:
+            if _interrupted(result):
+                raise KeyboardInterrupt
             raise FlywheelError(f"{job_name}: {_failure(result)} (run {result.run_id} in `flywheel ui`)")
 
 
@@ -82,12 +86,23 @@ def _unwritable(home: Path, error: OperationalError) -> FlywheelError:
     )
 
 
-def _failure(result: dg.ExecuteInProcessResult) -> str:
-    """The first step that failed and the innermost error it recorded."""
+def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, SerializableErrorInfo | None]]:
+    """Each step that failed, and the innermost error it recorded."""
     for event in result.all_events:
         if event.is_step_failure:
             error = event.step_failure_data.error
             while error is not None and error.cause is not None:
                 error = error.cause
-            return f"{event.step_key}: {error.message.strip() if error is not None else 'no error recorded'}"
+            yield event.step_key or "", error
+
+
+def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
+    """Whether SIGINT or SIGTERM ended it, which Dagster takes for an error of the step at work."""
+    name = DagsterExecutionInterruptedError.__name__
+    return any(error is not None and error.cls_name == name for _, error in _failures(result))
+
+
+def _failure(result: dg.ExecuteInProcessResult) -> str:
+    for step, error in _failures(result):
+        return f"{step}: {error.message.strip() if error is not None else 'no error recorded'}"
     return "a blocking check failed"

@@ -1,0 +1,41 @@
+"""Ctrl-C and a scheduler's SIGTERM in the middle of a step: one exit code, no word of Dagster's, nothing half made."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trace_flywheel.cli.main import main
+from trace_flywheel.sample.write import write_sample
+
+ROOT = Path(__file__).parents[2]
+INTERRUPTED = """
+import os, signal, sys
+from trace_flywheel.cli.main import main
+from trace_flywheel.flow import apart, ingest
+make, read = apart.make, ingest.all_of
+def interrupted(*arguments):
+    os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+    return (read if sys.argv[2] == "ingest" else make)(*arguments)
+if sys.argv[2] == "ingest":
+    ingest.all_of = interrupted
+else:
+    apart.make = interrupted
+sys.exit(main(sys.argv[3:]))
+"""
+
+
+@pytest.mark.parametrize("where", ["ingest", "publish"])
+@pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM"])
+def test_an_interrupted_refresh_says_so_by_its_exit_code_alone(signal: str, where: str, tmp_path: Path) -> None:
+    write_sample(tmp_path / "jobs")
+    words = ["refresh", "--root", str(tmp_path / "jobs"), "--home", str(tmp_path / "home")]
+    command = [sys.executable, "-c", INTERRUPTED, signal, where, *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 130, done.stderr
+    assert not [line for line in done.stderr.splitlines() if not line.startswith(("ingesting", "curating"))]
+    assert main(words) == 0
+    assert len(list((tmp_path / "home" / "datasets").iterdir())) == 6
