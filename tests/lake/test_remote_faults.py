@@ -372,3 +372,34 @@ def test_an_erasure_takes_what_killed_writers_left(url: str, home: Homes, monkey
         now = {name for name in Objects(url).listed("") if "purged" not in name and not name.endswith("/format")}
         assert now >= {name for name in named if not name.endswith("/format")}
         assert len([name for name in now if "/0000/" in name]) == left
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("writes", [1, 4])
+def test_an_erasure_killed_at_a_write_is_ended(url: str, door: Door, home: Homes, tmp_path: Path, writes: int) -> None:
+    """Done in the home and hardly in the store: the home's next command tells the store, a refresh publishes."""
+    write_run(tmp_path, "a", (0.0, 0.25, 0.5, 1.0))
+    first, second = home("first", url), home("second", url)
+    run_flow(first)
+    run_flow(second)
+    text = "Mended a in 1 steps"
+    assert holding(stored_text(url, tmp_path / "before"), text)
+    purging = process(first, url, "purge", "--trace", "a-a1", "--reason", "x")
+    seen: list[Request] = []
+
+    def rule(request: Request) -> Callable[[], None] | None:
+        seen.extend([request] * (request.method != "GET" and request.method != "HEAD"))
+        return purging.kill if len(seen) >= writes else None
+
+    door.rule = rule
+    assert purging.wait(300) == -signal.SIGKILL
+    door.rule = lambda _: None
+    assert holding(first.home, text) == []
+    assert holding(stored_text(url, tmp_path / "killed"), text), "killed too late to show anything"
+    with shared(first):
+        pass
+    assert holding(stored_text(url, tmp_path / "after"), text) == []
+    run_flow(second)
+    assert holding(second.home, text) == []
+    with shared(first):
+        assert newest(first) == newest(second)
