@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 from dagster._core.errors import DagsterExecutionInterruptedError
-from dagster._utils.error import SerializableErrorInfo
+from dagster_shared.error import SerializableErrorInfo
 from sqlalchemy.exc import OperationalError
 
 from trace_flywheel.orchestration import helper
