@@ -1,10 +1,14 @@
 """JSON in a string is taken apart and put together without touching anything else."""
 
 import json
+from typing import Any
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from trace_flywheel.redaction.jsontext import Leaf, node_of
+from trace_flywheel.redaction.jsontext import Leaf, leaves_of, node_of
 
 
 def leaves(text: str) -> list[tuple[str, str, bool]]:
@@ -72,3 +76,34 @@ def test_half_a_surrogate_pair_is_replaced() -> None:
 
 def test_not_a_number_is_left_as_it_stands() -> None:
     assert node_of('{"r": NaN, "t": "x"}').render(upper) == '{"r": NaN, "t": "X"}'
+
+
+NAMES = st.sampled_from(["a", "name", "Value", "value", "key", "variable", "é", '"', "--x"])
+TEXTS = st.sampled_from(
+    ["", "x", "--api-key", "--secret", '{"name": "A", "value": "b"}', '["--pw", "c"]', '"q"', "\x1b\n"]
+)
+VALUES = st.recursive(
+    TEXTS | st.booleans() | st.none() | st.integers(-(10**12), 10**12) | st.floats(allow_nan=False),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(NAMES, inner, max_size=4)
+        | st.dictionaries(NAMES, inner, max_size=2).map(json.dumps)
+    ),
+    max_leaves=15,
+)
+
+
+@given(st.dictionaries(NAMES, VALUES, max_size=4) | st.lists(VALUES, max_size=4))
+def test_a_line_has_the_leaves_and_keys_of_its_text(value: Any) -> None:
+    line = orjson.dumps(value)
+    found, keys = leaves_of(line)
+    assert [(leaf.key, leaf.text, leaf.number) for leaf in found] == leaves(line.decode())
+    assert keys == node_of(line.decode()).key_texts()
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"a":"x","a":"y"}', b'{"a": "x"}', b'{"n":123456789012345678901234567890}', b'{"a":"x']
+)
+def test_a_line_that_orjson_did_not_write_has_them_too(line: bytes) -> None:
+    found, _ = leaves_of(line)
+    assert [(leaf.key, leaf.text, leaf.number) for leaf in found] == leaves(line.decode())

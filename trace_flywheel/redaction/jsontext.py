@@ -9,6 +9,7 @@ goes by the name that the pair gives it.
 import json
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 import orjson
@@ -116,6 +117,50 @@ def node_of(text: str, key: str = "", depth: int = DEPTH) -> Node:
         elif len(token) >= LONG_NUMBER and (digits := token.lstrip("-")).isdigit():
             pieces.append((match.start(), match.end(), Node(token, Leaf(digits, name, number=True))))
     return Node(text, None, pieces, frozenset(keys))
+
+
+def leaves_of(line: bytes) -> tuple[list[Leaf], set[str]]:
+    """Leaves and keys of the `node_of` a line of JSON, without their places: in a tenth of the time where orjson wrote
+    it."""
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        value = None
+    leaves: list[Leaf] = []
+    keys: set[str] = set()
+    if isinstance(value, dict | list) and orjson.dumps(value) == line:
+        _gather(value, "", leaves, keys)
+        return leaves, keys
+    node = node_of(line.decode())
+    return list(node.leaves()), node.key_texts()
+
+
+def _gather(value: Any, name: str, leaves: list[Leaf], keys: set[str]) -> None:
+    """As `node_of` goes through the literals of an object or array that stands under a name."""
+    called, option = "", None
+    is_object = isinstance(value, dict)
+    for key, item in value.items() if is_object else ((name, item) for item in value):
+        if is_object:
+            option = None
+            keys.add(key)
+        if isinstance(item, str):
+            kind = key.lower()
+            node = node_of(item, called or key if kind == "value" else option[1] if option else key, DEPTH - 1)
+            if node.leaf is not None:
+                leaves.append(node.leaf)
+            else:
+                leaves += node.leaves()
+                keys |= node.key_texts()
+            if kind in NAMING:
+                called = item
+            option = _OPTION.fullmatch(item) if item.startswith("-") else None
+        elif isinstance(item, dict | list):
+            _gather(item, key, leaves, keys)
+            option = None
+        elif isinstance(item, int | float) and not isinstance(item, bool):
+            option = None
+            if isinstance(item, int) and len(token := str(item)) >= LONG_NUMBER:
+                leaves.append(Leaf(token.lstrip("-"), key, number=True))
 
 
 def _decoded(literal: str) -> str:

@@ -12,7 +12,7 @@ import orjson
 from trace_flywheel.redaction.assignment import sensitive, whole_value_is_secret
 from trace_flywheel.redaction.budget import Budget
 from trace_flywheel.redaction.depth import LIMIT, DeepDataError, deeper_than
-from trace_flywheel.redaction.jsontext import Leaf, Node, node_of
+from trace_flywheel.redaction.jsontext import Leaf, Node, leaves_of, node_of
 from trace_flywheel.redaction.policy import Allowed
 from trace_flywheel.redaction.replacing import value_of
 from trace_flywheel.redaction.scanner import Look, Scanner
@@ -107,7 +107,8 @@ class Looker:
                 seen.nodes[places[n]] = node
                 seen.found[node.leaf] = findings
         if parsed:
-            seen.found |= self._found_in(parsed, budget)
+            leaves = [leaf for node in parsed for leaf in node.leaves()]
+            seen.found |= self._found_in(leaves, {key for node in parsed for key in node.key_texts()}, budget)
         return seen
 
     def look_at_line(self, line: bytes, budget: Budget) -> dict[Leaf, list[Finding]] | None:
@@ -119,7 +120,7 @@ class Looker:
         if look.calm:
             return {}
         with budget.enforced():
-            return self._found_in([node_of(line.decode())], budget)
+            return self._found_in(*leaves_of(line), budget)
 
     def in_names(self, names: Sequence[str]) -> Iterator[tuple[str, list[Finding]]]:
         """The names that hold secrets, and those secrets."""
@@ -128,20 +129,21 @@ class Looker:
             if findings := secrets_of(self._not_allowed(names[n], look.findings(n))):
                 yield names[n], findings
 
-    def _found_in(self, nodes: Sequence[Node], budget: Budget) -> dict[Leaf, list[Finding]]:
-        """Findings by leaf, in document order; the leaf's key is part of what rules see."""
-        leaves = [leaf for node in nodes for leaf in node.leaves()]
-        leaves += [Leaf(key, is_key=True) for key in sorted({key for node in nodes for key in node.key_texts()})]
-        prefixes = [bytes_of(f"{leaf.key}: ") if leaf.key else b"" for leaf in leaves]
-        texts = [prefix + bytes_of(leaf.text) for prefix, leaf in zip(prefixes, leaves, strict=True)]
+    def _found_in(self, leaves: list[Leaf], keys: set[str], budget: Budget) -> dict[Leaf, list[Finding]]:
+        """Findings by leaf, in document order, then those in keys; a leaf's key is part of what rules see."""
+        leaves = [*leaves, *(Leaf(key, is_key=True) for key in sorted(keys))]
+        texts = [bytes_of(f"{leaf.key}: {leaf.text}" if leaf.key else leaf.text) for leaf in leaves]
         scanned = self._scanner.scan(texts, budget)
         found: dict[Leaf, list[Finding]] = {}
         for i, leaf in enumerate(leaves):
-            skip = len(prefixes[i])
+            named = leaf.key and not leaf.number and self._secret and sensitive(leaf.key)
+            if i not in scanned and not named:
+                continue
+            skip = len(bytes_of(f"{leaf.key}: ")) if leaf.key else 0
             findings = [
                 f._replace(start=max(f.start - skip, 0), end=f.end - skip) for f in scanned.get(i, []) if f.end > skip
             ]
-            if leaf.key and not leaf.number and self._secret and sensitive(leaf.key):
+            if named and self._secret:
                 budget.rule = self._secret[1].name
                 if whole_value_is_secret(leaf.data().decode()):
                     findings = resolve([*findings, Finding(0, len(texts[i]) - skip, *self._secret)])
