@@ -2,15 +2,22 @@
 
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.cleared import Cleared, Objects, Texts
+from trace_flywheel.flow.publish import Finisher, layouts_for
+from trace_flywheel.records.fate import Drop
+from trace_flywheel.records.message import Message, Tool, ToolCall
+from trace_flywheel.records.rows import KtoRow, Provenance, RlRow, named
 from trace_flywheel.redaction.policy import Policy, policy_named
 from trace_flywheel.redaction.redact import Redactor, redactor
 from trace_flywheel.redaction.scanner import Scanner
+from trace_flywheel.trainers.layout import Kind
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 LONG = "all work and no play " * 20
@@ -94,6 +101,91 @@ def test_a_text_that_another_layout_has_is_not_scanned_again(counting: Counting)
     assert cleared.line({"prompt": again[:1], "completion": again[1:], "label": True}, None, texts)[1] == {}
     assert before >= len(line)
     assert counting.seen - before < 80 * len(chat)
+
+
+RULES = redactor("standard")
+HOLDOUT = Holdout((), 0.5)
+SPEECH = LONG * 3
+CHAT = (Message("user", f"1 {SPEECH}"), Message("assistant", f"2 {SPEECH}", tool_calls=(ToolCall("c", "bash"),)))
+ABOUT = Provenance("r", "rl", "task", "run", ("t",), "g", "1", (1.0,), (f"p#{'0' * 64}",))
+TOOLS = (Tool("bash", "Run."),)
+
+
+def rl(messages: tuple[Message, ...], said: bytes | None, **values: Any) -> RlRow:
+    group = values.get("group", {"id": "g"})
+    return RlRow("r", messages, values.get("tools", TOOLS), 1.0, None, group, ABOUT, {}, said)
+
+
+def kto(messages: tuple[Message, ...], said: bytes | None, tools: tuple[Tool, ...] = TOOLS) -> KtoRow:
+    return KtoRow("k", messages[:1], messages[1:], True, tools, ABOUT, said)
+
+
+def finisher(kind: Kind, rules: Redactor) -> Finisher:
+    return Finisher(layouts_for(kind, ["kto"]), rules, HOLDOUT)
+
+
+def again(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The same messages, read again."""
+    return msgspec.json.decode(msgspec.json.encode(messages), type=tuple[Message, ...])
+
+
+def test_what_a_dataset_found_clean_the_next_one_does_not_scan_again(counting: Counting) -> None:
+    said = named(CHAT, ())[1]
+    assert not isinstance(finisher("rl", counting).lines(rl(CHAT, said)), Drop)
+    before = counting.seen
+    lines = finisher("kto", counting).lines(kto(again(CHAT), said))
+    assert counting.seen - before < len(SPEECH)
+    assert not isinstance(lines, Drop)
+    assert lines == finisher("kto", RULES).lines(kto(CHAT, None))
+
+
+def test_other_texts_of_the_next_dataset_are_scanned(counting: Counting) -> None:
+    said = named(CHAT, ())[1]
+    finisher("rl", counting).lines(rl(CHAT, said))
+    call = msgspec.structs.replace(CHAT[1], tool_calls=(ToolCall("c", "bash", f'{{"to": "{TOKEN}"}}'),))
+    named_secret = Tool("bash", "Run.", {"type": "object", "properties": {"password": {"default": TOKEN}}})
+    for row in (
+        kto((CHAT[0], call), named((CHAT[0], call), ())[1]),
+        kto((CHAT[0], call), said),
+        kto(CHAT, said, (named_secret,)),
+        kto((*CHAT, Message("tool", TOKEN, tool_call_id="c")), None),
+    ):
+        dropped = finisher("kto", counting).lines(row)
+        assert isinstance(dropped, Drop)
+        assert dropped.reason == "finding_after_layout"
+
+
+def test_what_had_a_finding_or_was_not_whole_is_scanned_in_the_next_dataset(counting: Counting) -> None:
+    chat = (*CHAT, Message("tool", TOKEN, tool_call_id="c"))
+    said = named(chat, ())[1]
+    for _ in range(2):
+        for dropped in (
+            finisher("rl", counting).lines(rl(chat, said)),
+            finisher("kto", counting).lines(kto(chat, said)),
+        ):
+            assert isinstance(dropped, Drop)
+            assert dropped.reason == "finding_after_layout"
+    cleared, texts = Cleared(counting), Texts()
+    cleared.line({"messages": [{"content": CHAT[0].content}]}, None, texts)
+    cleared.remember(b"said", texts, CHAT)
+    assert not cleared.texts(b"said", CHAT).hold(CHAT)
+    cleared.remember(b"said", texts, CHAT[:1])
+    assert cleared.texts(b"said", CHAT).hold(CHAT)
+
+
+def test_what_one_policy_found_clean_another_scans(counting: Counting) -> None:
+    said = named(CHAT, ())[1]
+    finisher("rl", counting).lines(rl(CHAT, said))
+    other = Counting(Scanner(policy_named("all").in_force()), policy_named("all"))
+    finisher("kto", other).lines(kto(CHAT, said))
+    assert other.seen > 2 * len(SPEECH)
+
+
+def test_a_row_without_a_digest_is_scanned(counting: Counting) -> None:
+    finisher("rl", counting).lines(rl(CHAT, None))
+    before = counting.seen
+    finisher("kto", counting).lines(kto(CHAT, None))
+    assert counting.seen - before > 2 * len(SPEECH)
 
 
 def test_what_was_calm_as_a_content_is_judged_under_another_key() -> None:

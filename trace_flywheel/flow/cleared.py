@@ -3,23 +3,28 @@
 The verdict on a row is that of its texts, each under its own key, and of its keys: `Redactor.scan` takes it apart into
 them, and `scan_line` is `scan` of what the line holds. So a message that was clean in one line of a row is clean in the
 next lines, which repeat it as a part of their prompts: there it is neither scanned nor encoded again. Nor is a text
-scanned that a message has in another layout of the row too. A second gate sees texts side by side: with one, every
-line is scanned whole.
+scanned that a message has in another layout of the row too, nor one of messages that a row of another dataset had in
+this process, byte for byte: what stands beside them is scanned in every row. A second gate sees texts side by side:
+with one, every line is scanned whole.
 
 Files written from lines found clean are remembered by digest, in the process that publishes them. Its audit scans what
 it reads in other files, and in these where they are not what was written, byte for byte.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import orjson
 
+from trace_flywheel.records.message import Message
 from trace_flywheel.redaction.policy import Policy
 from trace_flywheel.redaction.redact import Redactor
 
 Objects = dict[int, tuple[dict[str, Any], bytes]]
 """Objects by their identity, which is theirs as long as they stand here, and as they are encoded."""
+MOST_SAID = 50_000
+"""Conversations that are remembered, in 100 bytes each. The first ones stay: the next dataset begins with them too."""
 _files: set[tuple[Policy, str]] = set()
 
 
@@ -33,37 +38,58 @@ def is_known(policy: Policy, sha256: str) -> bool:
     return (policy, sha256) in _files
 
 
+@cache
+def _said_by(redactor: Redactor) -> set[bytes]:
+    """Digests of the messages (`records.rows.named`) whose contents this redactor found clean in this process."""
+    return set()
+
+
 class Texts:
     """What the messages of one row said that was clean: their contents by identity, which layouts share."""
 
-    def __init__(self) -> None:
-        self._rows: list[Mapping[str, Any]] = []  # they keep the texts, and so their identities, alive
-        self._texts: set[int] = set()
+    def __init__(self, clean: Sequence[Message] = ()) -> None:
+        self._kept: list[Any] = [clean]  # keeps the texts, and so their identities, alive
+        self._texts = {id(message.content) for message in clean}
 
     def add(self, row: Mapping[str, Any]) -> None:
         """The contents in a row that was found clean."""
-        self._rows.append(row)
+        self._kept.append(row)
         for value in row.values():
             if type(value) is list:
-                self._texts.update(id(m["content"]) for m in value if type(m) is dict and "content" in m)
+                self._texts.update([id(m["content"]) for m in value if type(m) is dict and "content" in m])
+
+    def hold(self, messages: Sequence[Message]) -> bool:
+        """Whether all contents of messages are here."""
+        return all(not message.content or id(message.content) in self._texts for message in messages)
 
     def without(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """The row without contents that were seen. No rule looks from a content to what stands beside it."""
-        if not self._rows:
+        if not self._texts:
             return row
-        return {key: list(map(self._rest, value)) if type(value) is list else value for key, value in row.items()}
+        return {key: list(self._rests(value)) if type(value) is list else value for key, value in row.items()}
 
-    def _rest(self, value: Any) -> Any:
-        if type(value) is not dict or type(value.get("content")) is not str or id(value["content"]) not in self._texts:
-            return value
-        return {key: each for key, each in value.items() if key != "content"}
+    def _rests(self, values: list[Any]) -> Iterator[Any]:
+        for value in values:
+            if type(value) is dict and type(text := value.get("content")) is str and id(text) in self._texts:
+                value = value.copy()
+                del value["content"]
+            yield value
 
 
 class Cleared:
     """One redactor's verdicts on rows."""
 
     def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
+        self._redactor, self._said = redactor, _said_by(redactor)
+
+    def texts(self, said: bytes | None, messages: Sequence[Message]) -> Texts:
+        """For the layouts of a row with these messages: their contents, where a row that said the same was clean."""
+        return Texts(messages if said in self._said else ())
+
+    def remember(self, said: bytes | None, texts: Texts, messages: Sequence[Message]) -> None:
+        """A row with these messages was clean, of which `said` is the digest."""
+        if said is not None and len(self._said) < MOST_SAID and texts.hold(messages):
+            self._said.add(said)
 
     def line(
         self, row: Mapping[str, Any], known: Objects | None = None, texts: Texts | None = None

@@ -9,7 +9,17 @@ from trace_flywheel.curation.masking import SupervisedRollout, supervised
 from trace_flywheel.flow.reading import finite
 from trace_flywheel.records.message import Message
 from trace_flywheel.records.rollout import Rollout
-from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, Provenance, RlRow, RowKind, SftRow, row_id_of
+from trace_flywheel.records.rows import (
+    KtoRow,
+    PreferencePair,
+    PromptRow,
+    Provenance,
+    RlRow,
+    RowKind,
+    SftRow,
+    named,
+    row_id_of,
+)
 
 Row = SftRow | PreferencePair | KtoRow | RlRow | PromptRow
 GROUP = (
@@ -59,8 +69,9 @@ def kto_row(rollout: Rollout) -> KtoRow:
     messages = _taught(rollout.messages)
     start = next(i for i, message in enumerate(messages) if message.role == "assistant")
     label = rollout.verdict == "pass"
-    row_id = row_id_of(messages, rollout.tools, label)
-    return KtoRow(row_id, messages[:start], messages[start:], label, rollout.tools, _origin(row_id, "kto", rollout))
+    row_id, said = named(messages, rollout.tools, label)
+    about = _origin(row_id, "kto", rollout)
+    return KtoRow(row_id, messages[:start], messages[start:], label, rollout.tools, about, said)
 
 
 def _origin(row_id: str, kind: RowKind, rollout: Rollout) -> Provenance:
@@ -95,7 +106,7 @@ def prompt_row(rates: Mapping[str, Any], rollout: Rollout) -> PromptRow:
 
 def rl_row(group: Mapping[str, Any], rollout: Rollout) -> RlRow:
     # A rollout is an attempt: two that say the same are still two, so its address is part of its name.
-    row_id = row_id_of(rollout.messages, rollout.tools, rollout.run_id, rollout.trace_id)
+    row_id, said = named(rollout.messages, rollout.tools, rollout.run_id, rollout.trace_id)
     provenance = msgspec.structs.replace(_origin(row_id, "rl", rollout), group_id=str(group["group_id"]))
     about = {
         "id": str(group["group_id"]),
@@ -112,7 +123,7 @@ def rl_row(group: Mapping[str, Any], rollout: Rollout) -> RlRow:
     advantage = finite(group["advantage"])
     age = finite(group["policy_age"])
     policy = {"version": rollout.policy_version, "age_days": None if age is None else round(age, 3)}
-    return RlRow(row_id, rollout.messages, rollout.tools, rollout.reward, advantage, about, provenance, policy)
+    return RlRow(row_id, rollout.messages, rollout.tools, rollout.reward, advantage, about, provenance, policy, said)
 
 
 def pairs_among(

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trace_flywheel.curation.holdout import Holdout
-from trace_flywheel.flow.cleared import Cleared, Objects, Texts
+from trace_flywheel.flow.cleared import Cleared, Objects
 from trace_flywheel.flow.dataset_rows import Row
 from trace_flywheel.lake.dataset import CANONICAL
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.message import Message
-from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, SftRow
+from trace_flywheel.records.rows import KtoRow, PreferencePair, PromptRow, RlRow, SftRow
 from trace_flywheel.redaction.redact import Redactor
 from trace_flywheel.trainers.layout import Kind, Layout
 from trace_flywheel.trainers.registry import layout
@@ -47,7 +47,9 @@ class Finisher:
         for columns in self.columns.values():
             columns.clear()
         made: dict[str, list[bytes]] = {}
-        texts = Texts() if len(self._layouts) > 1 else None
+        said = row.said if isinstance(row, RlRow | KtoRow) else None
+        conversations = list(_conversations(row))
+        texts = self._cleared.texts(said, conversations[0])
         for one in self._layouts:
             lines: list[bytes] = []
             size = 0
@@ -67,7 +69,8 @@ class Finisher:
                 lines.append(line)
                 self.columns[one.NAME].update(w)
             made[one.NAME] = lines
-        for messages in _conversations(row):
+        self._cleared.remember(said, texts, conversations[0])
+        for messages in conversations:
             if hit := self._holdout.hits(messages):
                 return _refused(row, "golden_after_layout", hit)
         return made

@@ -33,13 +33,18 @@ def canonical_value(value: Any) -> Any:
     return value
 
 
+def is_nfc(data: bytes) -> bool:
+    """Whether UTF-8 text is what NFC makes of it."""
+    return data.isascii() or unicodedata.is_normalized("NFC", data.decode())
+
+
 def canonical_json(value: Any) -> bytes:
     """Canonical JSON bytes of plain data (dict, list, str, int, float, bool, None)."""
     try:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # keys that are no text
         return orjson.dumps(canonical_value(value), option=orjson.OPT_SORT_KEYS)
-    if _WHOLE.search(data) is None and (data.isascii() or unicodedata.is_normalized("NFC", data.decode())):
+    if _WHOLE.search(data) is None and is_nfc(data):
         return data
     return orjson.dumps(canonical_value(value), option=orjson.OPT_SORT_KEYS)
 

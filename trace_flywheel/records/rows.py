@@ -4,14 +4,17 @@
 run and version. Every row names the runs, traces and graders it came from; a row without them cannot be built.
 """
 
+import hashlib
 from typing import Any, Literal
 
 import msgspec
+import orjson
 
-from trace_flywheel.records.canonical import content_id
+from trace_flywheel.records.canonical import canonical_json, content_id, is_nfc
 from trace_flywheel.records.message import Message, Tool
 
 Split = Literal["train", "eval", "held_out"]
+ID_LENGTH = 32
 RowKind = Literal["sft", "correction", "masked", "pair", "kto", "rl", "prompt"]
 
 
@@ -82,6 +85,8 @@ class KtoRow(msgspec.Struct, frozen=True):
     label: bool
     tools: tuple[Tool, ...]
     provenance: Provenance
+    said: bytes | None = None
+    """See `named`."""
 
 
 class PromptRow(msgspec.Struct, frozen=True):
@@ -110,8 +115,36 @@ class RlRow(msgspec.Struct, frozen=True):
     provenance: Provenance
     policy: dict[str, Any] = {}
     """`version` of the policy that acted, `age_days` of its last finish before the newest of all."""
+    said: bytes | None = None
+    """See `named`."""
 
 
 def row_id_of(*parts: Any) -> str:
     """The content hash of a row. Parts are messages, tools or tuples of them, in a fixed order."""
-    return content_id([msgspec.to_builtins(part) for part in parts])
+    return content_id([msgspec.to_builtins(part) for part in parts], ID_LENGTH)
+
+
+def named(messages: tuple[Message, ...], tools: tuple[Tool, ...], *rest: Any) -> tuple[str, bytes | None]:
+    """`row_id_of`, and a digest that only these messages have, byte for byte; None where others may have it too: those
+    whose contents are more than texts have one id in several spellings."""
+    data = b""
+    if all(map(_says_text, messages)):
+        data = orjson.dumps(msgspec.to_builtins(messages), option=orjson.OPT_SORT_KEYS)
+    if not data or not is_nfc(data):
+        return row_id_of(messages, tools, *rest), None
+    digest = hashlib.sha256(b"[")
+    digest.update(data)
+    said = digest.digest()
+    digest.update(b"," + canonical_json([msgspec.to_builtins(part) for part in (tools, *rest)])[1:])
+    return digest.hexdigest()[:ID_LENGTH], said
+
+
+def _says_text(message: Message) -> bool:
+    """Whether a message is of texts and flags alone, which have one spelling."""
+    content = message.content
+    return (
+        (content is None or content.__class__ is str)
+        and message.extra is None
+        and message.logprobs is None
+        and message.token_ids is None
+    )
