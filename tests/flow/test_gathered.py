@@ -1,12 +1,14 @@
 """The gathered index holds what the partitions hold, through every change, and saves opening them."""
 
 import json
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from trace_flywheel.flow import gathered
+from trace_flywheel.flow import columns, gathered, packs
 from trace_flywheel.flow.erasable import find_trace
 from trace_flywheel.flow.frame import agreeing, load_index
 from trace_flywheel.flow.gathered import index_rows
@@ -15,6 +17,7 @@ from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.purge import purge
 from trace_flywheel.flow.watch import watch
 from trace_flywheel.lake.index import GATHERED
+from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.settings import Settings, load_settings
 
@@ -31,12 +34,12 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     )
 
 
-def write_run(folder: Path, name: str, answer: str) -> None:
+def write_run(folder: Path, name: str, answer: str, attempts: int = 2) -> None:
     path = folder / "jobs" / "runs" / name / "results.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     messages = [{"role": "user", "content": f"Add {name} to the table."}, {"role": "assistant", "content": answer}]
     row = {"task_id": "add", "messages": messages, "verdict": "pass", "reward": 1.0, "grader": "g"}
-    path.write_text(json.dumps([{**row, "trace_id": f"{name}-a{attempt}"} for attempt in range(2)]))
+    path.write_text(json.dumps([{**row, "trace_id": f"{name}-a{attempt}"} for attempt in range(attempts)]))
 
 
 def read_all(settings: Settings) -> Lake:
@@ -53,7 +56,7 @@ def ordered(table: pa.Table) -> list[dict[str, object]]:
 
 def alone(lake: Lake) -> list[dict[str, object]]:
     """What the partitions say, each opened."""
-    return ordered(pa.concat_tables(gathered._read(lake, agreeing(lake)[0], gathered.SCHEMA)))
+    return ordered(pa.concat_tables(t for run in agreeing(lake)[0] for t in gathered._read(lake, run, gathered.SCHEMA)))
 
 
 def opened(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -63,7 +66,7 @@ def opened(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(
         gathered,
         "_read",
-        lambda lake, runs, schema: (seen.extend(r.run_id for r in runs), before(lake, runs, schema))[1],
+        lambda lake, run, schema: (seen.append(run.run_id), before(lake, run, schema))[1],
     )
     load_index(lake)
     monkeypatch.setattr(gathered, "_read", before)
@@ -84,6 +87,69 @@ def test_a_run_that_is_new_or_changed_is_the_only_one_opened(
     lake = read_all(settings)
     assert [opened(lake, monkeypatch) for _ in range(2)] == [3, 0]
     assert ordered(index_rows(lake, agreeing(lake)[0])) == alone(lake)
+
+
+def long_columns(lake: Lake) -> list[object]:
+    """All that the long columns of the index say, by row of the frame."""
+    index = load_index(lake)
+    some = np.arange(len(index.frame)) % 3 != 1
+    found: list[object] = [index.frame["trace_id"].tolist()]
+    for mask in (some, ~some, np.ones(len(some), dtype=bool)):
+        for spans in index.columns.spans(mask):
+            found += [spans.sketches.tolist(), spans.values.tolist(), spans.offsets.tolist()]
+        for lists in index.columns.messages(mask):
+            found += [lists.values.tolist(), lists.offsets.tolist()]
+    return found
+
+
+def unpacked(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The same where every run stands alone."""
+    with monkeypatch.context() as patch:
+        patch.setattr(columns, "gathered", lambda lake, runs: gathered.Gathered(None, frozenset(), {}))
+        return long_columns(lake)
+
+
+def test_long_columns_are_the_same_packed_and_alone(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packs, "PACK_ROWS", 5)
+    monkeypatch.setattr(packs, "SMALL_ROWS", 3)
+    write_run(tmp_path, "r2", "Done, four times.", attempts=4)  # too large for a pack
+    lake = read_all(settings)
+    assert long_columns(lake) == unpacked(lake, monkeypatch)
+    assert len(list((lake.root / GATHERED).rglob("long-*.parquet"))) == 3
+    write_run(tmp_path, "r3", "Done, with another word.")
+    write_run(tmp_path, "r9", "Done.")
+    lake = read_all(settings)
+    assert long_columns(lake) == unpacked(lake, monkeypatch), "two stand alone among packs"
+    write_run(tmp_path, "r4", "Done, and it grew.", attempts=5)
+    shutil.rmtree(tmp_path / "jobs" / "runs" / "r6")
+    lake = read_all(settings)
+    assert long_columns(lake) == unpacked(lake, monkeypatch), "packs are made of packs and of what was opened"
+
+
+def test_packed_runs_are_not_opened(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = read_all(settings)
+    index = load_index(lake)
+    seen: list[str] = []
+    before = columns.read_columns
+    monkeypatch.setattr(columns, "read_columns", lambda path, *rest: (seen.append(path.name), before(path, *rest))[1])
+    index.columns.messages(np.ones(len(index.frame), dtype=bool))
+    assert seen == ["long-00000.parquet"]
+    gathered.forget(lake)
+    with pytest.raises(LakeError, match="gathered anew"):
+        index.columns.messages(np.ones(len(index.frame), dtype=bool))
+
+
+def test_a_home_that_may_only_be_read_gathers_nothing(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = read_all(settings)
+
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Lake, "put", refused)
+    assert ordered(index_rows(lake, agreeing(lake)[0])) == alone(lake)
+    assert long_columns(lake) == unpacked(lake, monkeypatch)
 
 
 def test_columns_and_schema_are_those_of_the_index(settings: Settings) -> None:
@@ -115,4 +181,8 @@ def test_what_is_erased_is_gathered_nowhere(settings: Settings) -> None:
     assert "r5-a1" not in set(index.frame["trace_id"])
     folder = lake.root / GATHERED
     rows = [gathered.pq.read_table(path) for path in folder.rglob("rows.parquet")]
+    assert rows
     assert all("r5-a1" not in table["trace_id"].to_pylist() for table in rows)
+    assert sum(gathered.pq.read_table(path).num_rows for path in folder.rglob("long-*.parquet")) == 2 * (RUNS - 1), (
+        "the other attempt said the same"
+    )

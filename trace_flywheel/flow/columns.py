@@ -5,8 +5,7 @@ that a million rollouts fit into memory. Files are read run by run, in the order
 """
 
 import urllib.parse
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,18 @@ import pyarrow.parquet as pq
 
 from trace_flywheel.curation.ragged import Ragged
 from trace_flywheel.curation.sketch import Spans
-from trace_flywheel.flow.workers import worker_count
-from trace_flywheel.lake.sidecar import LakeError, Sidecar
+from trace_flywheel.flow.ahead import read_files
+from trace_flywheel.flow.gathered import gathered
+from trace_flywheel.flow.packs import is_pack, path_of, starts_of
+from trace_flywheel.lake.sidecar import LakeError, Part, Sidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.index import PERMUTATIONS
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Where the long columns of every row of the frame lie: `files[file[row]]`, row `at[row]` of it."""
+    """Where the long columns of every row of the frame lie: `files[file[row]]`, row `at[row]` of it. A file is a part
+    of a run, or a pack of small runs."""
 
     files: tuple[Path, ...]
     file: np.ndarray
@@ -34,20 +36,26 @@ class Columns:
 
     @classmethod
     def of(cls, lake: Lake, runs: Sequence[Sidecar], frame: pd.DataFrame) -> "Columns":
-        """Of a frame of these runs: the entry `position` of `part` is that row of the part's file."""
-        files: list[Path] = []
-        starts = []
-        for run in runs:
-            starts.append(len(files))
-            files += [lake.part_path(run, part) for part in run.parts]
-        number = np.empty((len(runs), 1 + max((int(p.stem[5:]) for p in files), default=0)), dtype=np.int32)
-        for row, (run, start) in enumerate(zip(runs, starts, strict=True)):
-            for i, part in enumerate(run.parts):
-                number[row, int(part.name[5:-8])] = start + i
+        """Of a frame of these runs: the entry `position` of `part` is that row of the part's file, or so far behind the
+        part's first row in a pack."""
+        standing = gathered(lake, runs)
+        numbers: dict[Path, int] = {}
+        most = 1 + max((_number(part) for run in runs for part in run.parts), default=0)
+        number, first = np.zeros((2, len(runs), most), dtype=np.int32)
+        for row, run in enumerate(runs):
+            place = standing.places.get(run.run_id)
+            if place is not None and standing.folder is not None:
+                pack = numbers.setdefault(path_of(standing.folder, place.pack), len(numbers))
+                for part, start in zip(run.parts, starts_of(run, place), strict=True):
+                    number[row, _number(part)], first[row, _number(part)] = pack, start
+            else:
+                for part in run.parts:
+                    number[row, _number(part)] = numbers.setdefault(lake.part_path(run, part), len(numbers))
         run_of = pd.Index([run.run_id for run in runs], dtype=object).get_indexer(
             pd.Index(frame["run_id"], dtype=object)
         )
-        return cls(tuple(files), number[run_of, frame["part"].to_numpy()], frame["position"].to_numpy(dtype=np.int32))
+        parts, positions = frame["part"].to_numpy(), frame["position"].to_numpy(dtype=np.int32)
+        return cls(tuple(numbers), number[run_of, parts], first[run_of, parts] + positions)
 
     def only(self, rows: np.ndarray) -> "Columns":
         return Columns(self.files, self.file[rows], self.at[rows])
@@ -99,9 +107,10 @@ class Columns:
 
     @property
     def _run(self) -> np.ndarray:
-        """A number for the folder of each file."""
+        """A number for each pack, and for the folder of each other file."""
         numbers: dict[Path, int] = {}
-        return np.array([numbers.setdefault(path.parent, len(numbers)) for path in self.files], dtype=np.int64)
+        folders = (path if is_pack(path) else path.parent for path in self.files)
+        return np.array([numbers.setdefault(folder, len(numbers)) for folder in folders], dtype=np.int64)
 
     def _piece(self, file: np.ndarray, at: np.ndarray, names: Sequence[str]) -> pa.Table:
         numbers, which = np.unique(file, return_inverse=True)
@@ -110,26 +119,19 @@ class Columns:
         return pa.concat_tables(tables).take(pa.array(bases[which] + at))
 
 
+def _number(part: Part) -> int:
+    return int(part.name[5:-8])
+
+
 def read_columns(path: Path, names: Sequence[str], meanwhile: str = "the index was read") -> pa.Table:
     """Some columns of an index file. `LakeError` where the run has changed since it was listed."""
     try:
         return pq.ParquetFile(path).read(columns=list(names), use_threads=False)
     except FileNotFoundError:
+        if is_pack(path):
+            raise LakeError(f"the index was gathered anew while {meanwhile}; run it again") from None
         run = urllib.parse.unquote(path.parent.parent.name)
         raise LakeError(f"run {run} changed while {meanwhile}; run it again") from None
-
-
-def read_files(read: Callable[[Any], pa.Table], items: Sequence[Any]) -> Iterator[pa.Table]:
-    """`read` of every item, in order, on all cores; few are held at a time."""
-    workers = worker_count(0)
-    with ThreadPoolExecutor(workers) as pool:
-        for start in range(0, len(items), AHEAD * workers):
-            yield from pool.map(read, items[start : start + AHEAD * workers])
-    pa.default_memory_pool().release_unused()
-
-
-AHEAD = 8
-"""Files a core that are read ahead."""
 
 
 class _Lists:

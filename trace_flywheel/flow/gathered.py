@@ -1,30 +1,45 @@
-"""The scalars of all runs' index in one file, so that a look at all runs reads it and the runs that changed since.
+"""The index of all runs in a few files, so that a look at all runs reads those and the runs that changed since.
 
 A small Parquet file costs milliseconds whatever it holds: ten thousand of them are forty seconds, one file of the same
-rows is one. What is gathered is a copy, known by the runs and contents that it was made of; a run that changed or went
-away is passed over in it and read from its own partition. When those are many, everything is gathered anew.
+rows is one. What is gathered is a copy, known by the runs and contents that it was made of: the scalars of all runs in
+one file, the long columns of small runs in packs (`packs`). A run that changed or went away is passed over in it and
+read from its own partition. When those are many, everything is gathered anew.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from trace_flywheel.flow.ahead import read_files
+from trace_flywheel.flow.packs import LONG_SCHEMA, Packs, Place, columns_of, is_small
 from trace_flywheel.lake.index import GATHERED, INDEX_SCHEMA, SCALARS
+from trace_flywheel.lake.parts import write_table
 from trace_flywheel.lake.sidecar import LakeError, Sidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.canonical import content_id
 
 ROWS, RUNS = "rows", "runs"
 SCHEMA = pa.schema([INDEX_SCHEMA.field(name) for name in SCALARS])
-"""What is gathered; the long columns are read of the rows that need them (`columns`)."""
+"""What is gathered in one file; the long columns are read of the rows that need them (`columns`)."""
 FEW = 64
 """Runs read one by one before gathering pays."""
 SHARE = 0.02
 """Of all runs: what may have changed before everything is gathered anew."""
-RUNS_SCHEMA = pa.schema([("run_id", pa.string()), ("content", pa.string())])
+RUNS_SCHEMA = pa.schema(
+    [("run_id", pa.string()), ("content", pa.string()), ("pack", pa.int32()), ("start", pa.int64())]
+)
+
+
+class Gathered(NamedTuple):
+    """What stands of the runs that were asked for: those that are as they were, and where they are packed."""
+
+    folder: Path | None
+    runs: frozenset[str]
+    places: dict[str, Place]
 
 
 def index_rows(lake: Lake, runs: Sequence[Sidecar], columns: Sequence[str] | None = None) -> pa.Table:
@@ -33,13 +48,40 @@ def index_rows(lake: Lake, runs: Sequence[Sidecar], columns: Sequence[str] | Non
     Gathers all of them where too many runs stand alone. Raises `LakeError` when a run changes meanwhile.
     """
     schema = SCHEMA if columns is None else pa.schema([SCHEMA.field(name) for name in columns])
-    wanted = {run.run_id: run.content_digest for run in runs}
-    kept, rows = _gathered(lake, wanted, schema)
-    alone = [run for run in runs if run.run_id not in kept]
-    table = pa.concat_tables([rows, *_read(lake, alone, schema)]).unify_dictionaries()
+    standing = gathered(lake, runs)
+    rows = _rows(standing, schema)
+    if rows is None:  # another process gathers
+        standing, rows = Gathered(None, frozenset(), {}), schema.empty_table()
+    alone = [run for run in runs if run.run_id not in standing.runs]
     if columns is None and len(alone) > max(FEW, SHARE * len(runs)):
-        _gather(lake, wanted, table)
-    return table
+        try:
+            return _gather(lake, runs, standing, rows)
+        except (PermissionError, FileNotFoundError):  # a home that may only be read; another process gathers
+            pass
+    read = [table for run in alone for table in _read(lake, run, schema)]
+    return pa.concat_tables([rows, *read]).unify_dictionaries()
+
+
+def gathered(lake: Lake, runs: Sequence[Sidecar]) -> Gathered:
+    """What of these runs is gathered as it is today."""
+    nothing = Gathered(None, frozenset(), {})
+    try:
+        current = lake.current(GATHERED)
+        if current is None or current.inputs_digest != _shape():
+            return nothing
+        folder = lake.root / GATHERED / current.digest
+        known = pq.ParquetFile(folder / f"{RUNS}.parquet").read().to_pydict()
+    except FileNotFoundError:  # another process gathers
+        return nothing
+    wanted = {run.run_id: run.content_digest for run in runs}
+    kept: set[str] = set()
+    places: dict[str, Place] = {}
+    for run_id, content, pack, start in zip(*(known[name] for name in RUNS_SCHEMA.names), strict=True):
+        if wanted.get(run_id) == content:
+            kept.add(run_id)
+            if pack is not None:
+                places[run_id] = Place(pack, start)
+    return Gathered(folder, frozenset(kept), places)
 
 
 def forget(lake: Lake) -> None:
@@ -47,44 +89,69 @@ def forget(lake: Lake) -> None:
     lake.discard(GATHERED)
 
 
-def _gathered(lake: Lake, wanted: dict[str, str], schema: pa.Schema) -> tuple[set[str], pa.Table]:
-    """Runs whose gathered rows are those of today, and the rows."""
-    nothing: tuple[set[str], pa.Table] = set(), schema.empty_table()
+def _rows(standing: Gathered, schema: pa.Schema) -> pa.Table | None:
+    """The gathered rows of the runs that stand; None where they are gone by now."""
+    if standing.folder is None:
+        return schema.empty_table()
+    asked = sorted({*schema.names, "run_id"}, key=SCHEMA.names.index)
     try:
-        current = lake.current(GATHERED)
-        if current is None or current.inputs_digest != _shape():
-            return nothing
-        folder = lake.root / GATHERED / current.digest
-        known = pq.ParquetFile(folder / f"{RUNS}.parquet").read()
-        asked = sorted({*schema.names, "run_id"}, key=SCHEMA.names.index)
-        rows = pq.ParquetFile(folder / f"{ROWS}.parquet").read(columns=asked).select(asked)
-    except FileNotFoundError:  # another process gathers
-        return nothing
-    pairs = zip(known["run_id"].to_pylist(), known["content"].to_pylist(), strict=True)
-    kept = {run_id for run_id, content in pairs if wanted.get(run_id) == content}
-    if len(kept) < known.num_rows:
-        rows = rows.filter(pc.is_in(rows["run_id"], value_set=pa.array(sorted(kept), pa.string())))
-    return kept, rows.select(schema.names)
+        rows = pq.ParquetFile(standing.folder / f"{ROWS}.parquet").read(columns=asked).select(asked)
+    except FileNotFoundError:
+        return None
+    stand = pc.is_in(rows["run_id"], value_set=pa.array(sorted(standing.runs), pa.string()))
+    return (rows if pc.all(stand).as_py() else rows.filter(stand)).select(schema.names)
 
 
-def _read(lake: Lake, runs: Sequence[Sidecar], schema: pa.Schema) -> Iterator[pa.Table]:
-    for run in runs:
-        try:
-            for part in run.parts:
-                path = lake.part_path(run, part)
-                table = pq.ParquetFile(path).read(columns=schema.names)
-                # A partition of an older version lacks columns, which are null then; the slower reader fills them.
-                yield table if table.schema.equals(schema) else pq.read_table(path, schema=schema)
-        except FileNotFoundError:
-            raise LakeError(f"run {run.run_id} changed while the index was read; run it again") from None
+def _read(lake: Lake, run: Sidecar, schema: pa.Schema) -> list[pa.Table]:
+    """Columns of a run, a table a part."""
+    tables = []
+    try:
+        for part in run.parts:
+            path = lake.part_path(run, part)
+            table = pq.ParquetFile(path).read(columns=schema.names, use_threads=False)
+            # A partition of an older version lacks columns, which are null then; the slower reader fills them.
+            tables.append(table if table.schema.equals(schema) else pq.read_table(path, schema=schema))
+    except FileNotFoundError:
+        raise LakeError(f"run {run.run_id} changed while the index was read; run it again") from None
+    return tables
 
 
-def _gather(lake: Lake, wanted: dict[str, str], rows: pa.Table) -> None:
-    runs = pa.table({"run_id": sorted(wanted), "content": [wanted[run] for run in sorted(wanted)]}, schema=RUNS_SCHEMA)
-    with suppress(PermissionError):  # a home that may only be read
-        lake.put(GATHERED, {ROWS: rows, RUNS: runs}, _shape(), {"runs": len(wanted)})
+def _gather(lake: Lake, runs: Sequence[Sidecar], standing: Gathered, rows: pa.Table) -> pa.Table:
+    """Gather the runs anew; gives their scalars. What stands is taken over, what stands alone is opened once."""
+    tables = [rows]
+    ordered = sorted(runs, key=lambda run: run.run_id)
+
+    def write(folder: Path) -> None:
+        packs = Packs(folder, standing.folder, standing.places)
+        alone = [run for run in ordered if run.run_id not in standing.runs]
+        opened = read_files(lambda run: _read(lake, run, INDEX_SCHEMA if is_small(run) else SCHEMA), alone)
+        for run in ordered:
+            if run.run_id in standing.runs:
+                packs.keep(run)
+                continue
+            read = next(opened)
+            if is_small(run):
+                tables.extend(table.select(SCHEMA.names) for table in read)
+                packs.add(
+                    run, pa.concat_tables([LONG_SCHEMA.empty_table(), *(t.select(LONG_SCHEMA.names) for t in read)])
+                )
+            else:
+                tables.extend(read)
+        packs.close()
+        made = pa.concat_tables(tables).unify_dictionaries()
+        tables[:] = [made]
+        write_table(folder / f"{ROWS}.parquet", made)
+        pack, start = columns_of([packs.places.get(run.run_id) for run in ordered])
+        names = [[run.run_id for run in ordered], [run.content_digest for run in ordered]]
+        columns = [*(pa.array(name, pa.string()) for name in names), pack, start]
+        write_table(folder / f"{RUNS}.parquet", pa.Table.from_arrays(columns, schema=RUNS_SCHEMA))
+
+    lake.put(GATHERED, {}, _shape(), {"runs": len(ordered)}, write)
+    return tables[0]
 
 
 def _shape() -> str:
     """Of the columns: rows of other ones are no use."""
-    return content_id([[field.name, str(field.type)] for field in SCHEMA])
+    return content_id(
+        [[field.name, str(field.type)] for schema in (SCHEMA, LONG_SCHEMA, RUNS_SCHEMA) for field in schema]
+    )

@@ -104,6 +104,7 @@ def purge(
             is_next = follows(sidecar, standing[run_id])
             rewrite(lake, settings, inputs, sidecar, gone, (sidecar.asset, run_id) in fresh, is_next)
     reach.forget_withdrawals(lake, spelt)
+    gathered.forget(lake)  # a reader may have gathered what stood meanwhile
     curation = Curation(lake, settings, inputs)
     made = [tables.grouped_advantages(curation)] + [
         datasets.make(curation, kind, recipe) for kind, recipe in every(settings) if name_of(kind, recipe) in there

@@ -62,9 +62,10 @@ def redaction_report(lake: Lake, settings: Settings) -> TableSidecar:
     families = {rule.name: rule.family for rule in policy_of(settings).in_force()}
     rows = []
     for run in runs:
-        path = lake.generation_folder(run) / FILE
-        if path.is_file():
-            found = pq.read_table(path).to_pylist()
+        # Runs without findings, most of many, are not opened.
+        path = lake.generation_folder(run) / FILE if run.facts.get("findings", True) else None
+        if path is not None and path.is_file():
+            found = pq.ParquetFile(path).read(use_threads=False).to_pylist()
             rows += [{"run_id": run.run_id, "family": families.get(row["rule"], ""), **row} for row in found]
     counts = {
         "runs": len(runs),

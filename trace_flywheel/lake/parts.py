@@ -171,7 +171,8 @@ def read_rollouts(
             rows = file.metadata.row_group(group).num_rows
             wanted = range(rows) if positions is None else [i for i in range(rows) if start + i in positions]
             if wanted:
-                table = file.read_row_group(group, columns=columns)
+                # Threads for forty columns of a few rows take longer than the columns.
+                table = file.read_row_group(group, columns=columns, use_threads=rows > READ_ROWS)
                 chosen = table if len(wanted) == rows else table.take(column(wanted, pa.int64()))
                 places = iter(wanted)
                 for at in range(0, len(wanted), READ_ROWS):
