@@ -33,9 +33,9 @@ class Spools:
         self._streams: dict[str, tuple[IO[bytes], list[int]]] = {}
 
     def add(self, layout: str, lines: Sequence[bytes]) -> Place:
-        block = b"\n".join((*lines, b"")) if lines else b""
-        if block.count(b"\n") != len(lines):
+        if any(b"\n" in line for line in lines):
             raise ValueError("a JSON line holds a line feed")
+        block = b"\n".join((*lines, b"")) if lines else b""
         if layout not in self._streams:
             opened = _path(self._folder, layout, self._writer).open("ab")
             self._streams[layout] = opened, [opened.tell()]
