@@ -60,7 +60,7 @@ class Texts:
 
     def hold(self, messages: Sequence[Message]) -> bool:
         """Whether all contents of messages are here."""
-        return all(not message.content or id(message.content) in self._texts for message in messages)
+        return {id(message.content) for message in messages if message.content} <= self._texts
 
     def without(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """The row without contents that were seen. No rule looks from a content to what stands beside it."""

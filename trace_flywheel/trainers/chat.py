@@ -48,16 +48,16 @@ def _chat_message(
     if message.name is not None:
         row["name"] = message.name
     content = message.content
-    if isinstance(content, list) and has_only_text(content):
+    if content.__class__ is list and has_only_text(content):
         content = text_of(content)
     # Chat templates render the text of every other turn; only an assistant's may be missing.
     row["content"] = content or (absent if message.role == "assistant" else "")
     if reasoning and message.reasoning:
         row["reasoning_content"] = message.reasoning
-    if message.tool_calls:
-        row["tool_calls"] = [chat_call(call, arguments) for call in message.tool_calls]
+    if calls := message.tool_calls:
+        row["tool_calls"] = [chat_call(call, arguments) for call in calls]
     if message.role == "assistant":
-        if any(not call.parsed for call in message.tool_calls):
+        if calls and not all(call.parsed for call in calls):
             row["train_on"] = False
         elif message.train_on is not None:
             row["train_on"] = message.train_on
@@ -66,24 +66,23 @@ def _chat_message(
 
 def chat_call(call: ToolCall, arguments: Arguments) -> dict[str, Any]:
     """One call; parsed argument text stays byte for byte where the layout wants text."""
+    value: Any = call.arguments
     if not call.parsed:
-        value: Any = _wrapped(call.arguments)
+        value = _wrapped(value)
         value = orjson.dumps(value).decode() if arguments == "text" else value
-    elif arguments == "text":
-        value = call.arguments if call.arguments.strip() else "{}"
-    else:
-        value = argument_object(call.arguments) or {}
+    elif arguments == "object":
+        value = argument_object(value) or {}
+    elif value.isspace() or not value:
+        value = "{}"
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": value}}
 
 
 def argument_object(text: str) -> dict[str, Any] | None:
     """Arguments as an object: empty text and null are an empty one; None where the text holds no object."""
-    if not text.strip():
-        return {}
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
-        return None
+        return None if text.strip() else {}
     if value is None:
         return {}
     return value if isinstance(value, dict) else None

@@ -39,18 +39,23 @@ def conversation_faults(
             if not call_id or open_calls.pop(call_id, None) is None:
                 yield _result_fault(message, f"{at}[{position}]")
             continue
-        for call_id, asked in open_calls.items():
-            yield f"{at}[{asked}]: call {call_id!r} has no result before {at}[{position}]"
-        open_calls.clear()
-        if role == "assistant":
-            for call in message.get("tool_calls") or ():
-                calls += 1
-                yield from _call_faults(call, f"{at}[{position}]", names)
-                if call["id"] in open_calls:
-                    yield f"{at}[{position}]: two calls have the id {call['id']!r}"
-                open_calls[call["id"]] = position
-        elif message.get("tool_calls"):
+        if open_calls:
+            for call_id, asked in open_calls.items():
+                yield f"{at}[{asked}]: call {call_id!r} has no result before {at}[{position}]"
+            open_calls.clear()
+        asks = message.get("tool_calls")
+        if not asks:
+            continue
+        if role != "assistant":
             yield f"{at}[{position}]: tool_calls on a {role} message; only an assistant calls tools"
+            continue
+        for call in asks:
+            calls += 1
+            for fault in _call_faults(call, names):
+                yield f"{at}[{position}]: {fault}"
+            if call["id"] in open_calls:
+                yield f"{at}[{position}]: two calls have the id {call['id']!r}"
+            open_calls[call["id"]] = position
     last = len(messages) - 1
     for call_id, asked in open_calls.items():
         if asked != last:
@@ -86,13 +91,14 @@ def _result_fault(message: Row, where: str) -> str:
     return f"{where}: tool_call_id {call_id!r} answers no open call of the turn before it"
 
 
-def _call_faults(call: Row, where: str, names: set[str] | None) -> Iterator[str]:
-    function = call["function"]
+def _call_faults(call: Row, names: set[str] | None) -> list[str]:
+    function, faults = call["function"], []
     if names is not None and function["name"] not in names:
-        yield f"{where}: tool {function['name']!r} is not declared"
+        faults.append(f"tool {function['name']!r} is not declared")
     arguments = function["arguments"]
-    if isinstance(arguments, str) and argument_object(arguments) is None:
-        yield f"{where}: arguments of call {call['id']!r} are no JSON object"
+    if arguments.__class__ is str and argument_object(arguments) is None:
+        faults.append(f"arguments of call {call['id']!r} are no JSON object")
+    return faults
 
 
 def target_faults(messages: Sequence[Row], at: str = "messages") -> Iterator[str]:
