@@ -1,7 +1,9 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_flywheel.records.message import Message, ToolCall
+from trace_flywheel.sources import pairing
 from trace_flywheel.sources.pairing import pair
 
 
@@ -120,3 +122,37 @@ def test_nothing_is_lost_and_every_id_is_unique(messages: list[Message]) -> None
         again = pair(paired.messages)
         assert again.messages == paired.messages
         assert (again.renamed, again.merged) == (0, 0)
+
+
+IDS = st.sampled_from(["", "c1", "c2", "c3", "c4", "c2-2"])
+STEPS = st.one_of(
+    st.just([USER]),
+    st.lists(IDS, max_size=2).map(lambda ids: [turn(*ids)]),
+    st.lists(IDS, min_size=1, max_size=2).map(lambda ids: [turn(*ids), *map(result, ids)]),
+    (IDS | st.none()).map(lambda call: [result(call)]),
+)
+
+
+@given(st.lists(STEPS, max_size=5).map(lambda steps: [message for step in steps for message in step]), st.booleans())
+def test_what_comes_back_as_it_is_would_have_come_back_so(messages: list[Message], repair: bool) -> None:
+    at_once = pair(messages, repair)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pairing, "_is_paired", lambda messages: False)
+        assert pair(messages, repair) == at_once
+
+
+def test_a_conversation_in_order_comes_back_as_it_is() -> None:
+    messages = [
+        USER,
+        turn("c1", "c2"),
+        result("c1", "A"),
+        result("c2", "B"),
+        turn("c3"),
+        USER,
+        turn("c4"),
+        result("c4"),
+    ]
+    assert pairing._is_paired(messages)
+    assert pair(messages).messages == tuple(messages)
+    for broken in ([result("c1"), turn("c1")], [turn("c1"), USER, result("c1")], [turn("c1"), turn("c1")]):
+        assert not pairing._is_paired(broken)

@@ -57,7 +57,7 @@ class EvalRunReader:
             yield dropped(run, unit, digest.reason, digest.evidence())
             return
         source = Source(self.format, unit.relative, digest)
-        for found in _rows(run, unit, options):
+        for found in _rows(run, unit, options, digest):
             if isinstance(found, Fault):
                 yield dropped(run, unit, found.reason, found.evidence())
                 continue
@@ -111,13 +111,13 @@ def _ends_closed(folder: Folder, name: str) -> bool:
         return False
 
 
-def _rows(run: Run, unit: Unit, options: ReadOptions) -> Iterator[Placed | Fault]:
+def _rows(run: Run, unit: Unit, options: ReadOptions, digest: str) -> Iterator[Placed | Fault]:
     """The rows of a file in any of its three shapes."""
     limit = options.max_line_bytes
     head = peek(unit.path, run.root, PEEKS[-1])
     whole = _is_document(head)
     if whole is not False:
-        document = read_document(unit.path, run.root, limit)
+        document = read_document(unit.path, run.root, limit, sha256=digest)
         if isinstance(document, Document):
             yield from _rows_of(document)
             return

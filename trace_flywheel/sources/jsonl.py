@@ -153,8 +153,11 @@ def read_lines(
     return Lines(path, root, max_line_bytes, decode, start)
 
 
-def read_document(path: Path, root: Path, max_bytes: int, decode: Decode | None = None) -> Document | Fault:
-    """A file that is one JSON document. Above `max_bytes` it is `line_too_long` and stays unread."""
+def read_document(
+    path: Path, root: Path, max_bytes: int, decode: Decode | None = None, sha256: str = ""
+) -> Document | Fault:
+    """A file that is one JSON document, and its digest unless the caller has it. Above `max_bytes` it is
+    `line_too_long` and stays unread."""
     try:
         with open_regular(path, root) as file:
             size = os.fstat(file.fileno()).st_size
@@ -170,7 +173,7 @@ def read_document(path: Path, root: Path, max_bytes: int, decode: Decode | None 
     if isinstance(decoded, Fault):
         return decoded
     value, surrogates = decoded
-    return Document(value, hashlib.sha256(data).hexdigest(), len(data), bom, surrogates)
+    return Document(value, sha256 or hashlib.sha256(data).hexdigest(), len(data), bom, surrogates)
 
 
 def digest_of(path: Path, root: Path) -> str | Fault:

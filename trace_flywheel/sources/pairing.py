@@ -45,6 +45,8 @@ def pair(messages: Sequence[Message], repair: bool = True) -> Paired:
 
     Without `repair` a result under an id that no open call has is an orphan.
     """
+    if _is_paired(messages):
+        return Paired(tuple(messages))
     pairing = _Pairing(messages, repair)
     for index, message in enumerate(messages):
         if message.role == "assistant":
@@ -54,6 +56,24 @@ def pair(messages: Sequence[Message], repair: bool = True) -> Paired:
         else:
             pairing.turns[-1].others.append((message, None))
     return pairing.done()
+
+
+def _is_paired(messages: Sequence[Message]) -> bool:
+    """Whether every id is used once and every result stands right behind its turn, in call order: most conversations
+    are recorded so, and come back as they are."""
+    used: set[str] = set()
+    due: list[str] = []
+    for message in messages:
+        if message.role == "tool":
+            if not due or due.pop() != message.tool_call_id:
+                return False
+            continue
+        due = [call.id for call in reversed(message.tool_calls)] if message.role == "assistant" else []
+        before = len(used)
+        used.update(due)
+        if len(used) - before < len(due):
+            return False
+    return True
 
 
 class _Pairing:
