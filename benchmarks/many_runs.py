@@ -3,7 +3,8 @@
 A folder is a run of an eval harness with two short rollouts, so that nearly all of the time is what a run costs and not
 what its bytes cost. The runs are ingested from zero as the sensor asks for it (range runs of at most 1,000 keys, here
 executed in this process), then published; then come the sensor's tick on known folders, a refresh with nothing new, a
-refresh with one new run, and a backfill of 1,000 runs as one. `--home` keeps the home, for a look at its pages.
+refresh with one new run, and a backfill of 1,000 runs as one. `--home` keeps the home, for a look at its pages; with
+`--known` the home that an earlier call kept there is measured on, from the tick on known folders.
 """
 
 import argparse
@@ -98,13 +99,29 @@ def timed(label: str, work: Callable[[], Any], told: dict[str, float]) -> Any:
     return value
 
 
-def measured(home: Path, jobs: Path, runs: int) -> dict[str, float]:
+def measured(home: Path, jobs: Path, runs: int, known: bool = False) -> dict[str, float]:
     """Seconds of each movement by its name."""
     from trace_flywheel.orchestration.sensors import RANGE_KEYS
 
     told: dict[str, float] = {}
-    timed(f"write {runs} job folders", lambda: write_runs(jobs, range(runs)), told)
     one = Home(home, jobs)
+    if known:
+        runs = len(list((jobs / "runs").iterdir()))
+    else:
+        from_nothing(one, jobs, runs, told)
+    for look in ("first look of a process", "again"):
+        timed(f"sensor tick, {runs} known folders, {look}", one.tick, told)
+    timed("refresh, nothing new", one.refresh, told)
+    write_runs(jobs, range(runs, runs + 1))
+    timed("refresh, one new run", one.refresh, told)
+    keys = [f"{jobs.name}/runs/run-{n:06d}" for n in range(min(runs, RANGE_KEYS))]
+    timed(f"backfill of {len(keys)} unchanged runs as one", lambda: backfill(one, keys), told)
+    return told
+
+
+def from_nothing(one: Home, jobs: Path, runs: int, told: dict[str, float]) -> None:
+    """Write the folders, have the sensor find and ingest them, publish."""
+    timed(f"write {runs} job folders", lambda: write_runs(jobs, range(runs)), told)
     ticks = 0
     while True:
         result = timed(f"tick {ticks + 1}", one.tick, told)
@@ -114,13 +131,6 @@ def measured(home: Path, jobs: Path, runs: int) -> dict[str, float]:
         timed(f"  its {len(result.run_requests)} run(s)", lambda result=result: one.requested(result), told)
     assert len(one.lake.sidecars("rollout_index")) == runs
     timed("publish (first refresh)", one.refresh, told)
-    timed(f"sensor tick, {runs} known folders", one.tick, told)
-    timed("refresh, nothing new", one.refresh, told)
-    write_runs(jobs, range(runs, runs + 1))
-    timed("refresh, one new run", one.refresh, told)
-    keys = [f"{jobs.name}/runs/run-{n:06d}" for n in range(min(runs, RANGE_KEYS))]
-    timed(f"backfill of {len(keys)} unchanged runs as one", lambda: backfill(one, keys), told)
-    return told
 
 
 def backfill(one: Home, keys: list[str]) -> None:
@@ -133,10 +143,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.many_runs", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--home", type=Path, help="keep the job folders and the home below this folder")
+    parser.add_argument("--known", action="store_true", help="the home is there: measure what comes after publication")
     asked = parser.parse_args()
+    if asked.known and asked.home is None:
+        parser.error("--known needs --home")
     with tempfile.TemporaryDirectory() as name:
         folder = asked.home or Path(name)
-        measured(folder / "home", folder / "jobs", asked.runs)
+        measured(folder / "home", folder / "jobs", asked.runs, asked.known)
 
 
 if __name__ == "__main__":

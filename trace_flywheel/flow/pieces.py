@@ -19,6 +19,8 @@ from trace_flywheel.settings import Settings
 
 PIECE_CHARS = 4_000_000
 """Of text from which a piece is large enough: under a second of work. It ends with a part; larger parts are cut."""
+PART_CHARS = 20_000
+"""Of text that is worked on in the 2.5 ms in which a part is opened: what many small parts are cut by."""
 
 
 def pieces(lake: Lake, curated: Curated) -> Iterator[Piece]:
@@ -34,7 +36,7 @@ def pieces(lake: Lake, curated: Curated) -> Iterator[Piece]:
     for reading in readings(lake, curated.index, curated.kept):
         for cut in _cut(reading, sizes):
             piece.append(cut)
-            chars += int(sizes[list(cut.rows.values())].sum())
+            chars += PART_CHARS + int(sizes[list(cut.rows.values())].sum())
             if chars >= PIECE_CHARS:
                 yield Piece(curated.kind, tuple(piece), known.of(piece))
                 piece, chars = [], 0

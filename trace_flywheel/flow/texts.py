@@ -24,16 +24,20 @@ def texts(lake: Lake, index: Index, rows: np.ndarray) -> Iterator[tuple[int, Rol
 def readings(lake: Lake, index: Index, rows: np.ndarray) -> Iterator[Reading]:
     """The parts that hold the given rows, in the order of runs. Raises `LakeError` as `texts` does."""
     described = {s.run_id: s.facts["of"] for s in index.runs}
-    places = index.frame.iloc[rows][["run_id", "part", "position"]].assign(row=rows)
+    runs, parts, positions = (index.frame[name].to_numpy()[rows] for name in ("run_id", "part", "position"))
     later = set(rows[index.frame["superseded"].iloc[rows].notna().to_numpy(dtype=bool)].tolist())
-    for (run, number), group in places.groupby(["run_id", "part"], sort=True):
-        sidecar = lake.sidecar(REDACTED, str(run))
-        if sidecar is None or sidecar.content_digest != described[str(run)]:
-            raise changed(str(run))
-        path = lake.part_path(sidecar, sidecar.parts[int(str(number))])
-        by_position = dict(zip(group["position"].tolist(), group["row"].tolist(), strict=True))
-        grades = {row: _grade(index.frame, row) for row in by_position.values() if row in later}
-        yield Reading(str(run), path, by_position, grades)
+    codes, names = pd.factorize(runs, sort=True)
+    order = np.lexsort((parts, codes))
+    starts = np.flatnonzero(np.append(True, (np.diff(codes[order]) != 0) | (np.diff(parts[order]) != 0)))
+    for stretch in np.split(order, starts[1:]) if len(order) else ():
+        run, number = str(names[codes[stretch[0]]]), int(parts[stretch[0]])
+        sidecar = lake.sidecar(REDACTED, run)
+        if sidecar is None or sidecar.content_digest != described[run]:
+            raise changed(run)
+        path = lake.part_path(sidecar, sidecar.parts[number])
+        by_position = dict(zip(positions[stretch].tolist(), rows[stretch].tolist(), strict=True))
+        grades = {row: _grade(index.frame, row) for row in by_position.values() if row in later} if later else {}
+        yield Reading(run, path, by_position, grades)
 
 
 def _grade(frame: pd.DataFrame, row: int) -> Grade:
