@@ -19,7 +19,7 @@ def server_of(_: None, __: int) -> int:
 def servers_below(depth: int) -> list[int | object]:
     """Of this process and of those that it starts, to a depth."""
     below = run_alone(next_below, None, depth - 1) if depth else []
-    return [os.getppid(), *run_tasks(server_of, None, range(4), 2, patience=0.0), *(below or ())]  # type: ignore[misc]
+    return [os.getppid(), *run_tasks(server_of, None, range(4), 2, patient=0.0), *(below or ())]  # type: ignore[misc]
 
 
 def next_below(_: None, depth: int) -> list[int | object]:
@@ -51,7 +51,7 @@ if __name__ == "__main__":
     Path(__file__).with_name("gone on").touch()
     print("waits_for_the_caller" in sys.modules)
     pid = forkserver._forkserver._forkserver_pid
-    print(set(run_tasks(server_of, None, range(2), 2, patience=0.0)) == {pid})
+    print(set(run_tasks(server_of, None, range(2), 2, patient=0.0)) == {pid})
 """
 
 
@@ -62,3 +62,22 @@ def test_a_server_started_ahead_lets_the_caller_go_on_and_is_the_one_asked_later
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=120)
     assert done.stdout.splitlines() == ["False", "True"], done.stderr
+
+
+PATIENT = """
+from trace_flywheel.flow.fork_server import start_ahead
+from trace_flywheel.flow.workers import patience
+if __name__ == "__main__":
+    print(patience(2))
+    start_ahead("json")
+    print(round(patience(2), 6), patience(1))
+"""
+
+
+def test_work_moves_to_processes_sooner_where_their_server_is_there(tmp_path: Path) -> None:
+    (tmp_path / "patient.py").write_text(PATIENT)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "patient.py"], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout.split() == ["3.0", "0.3", "3.0"], done.stderr

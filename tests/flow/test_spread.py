@@ -70,7 +70,7 @@ def test_no_process_beside_one_two_and_three_publish_the_same_bytes(
     assert not used
     assert all(find_version(flow.settings.home, name).rows for name in DATASETS)
     monkeypatch.setattr("trace_flywheel.flow.pieces.PIECE_CHARS", 600)
-    monkeypatch.setattr(crews, "PATIENCE", 0.0)
+    monkeypatch.setattr("trace_flywheel.flow.workers.PATIENCE", 0.0)
     for workers in (1, 2, 3):
         used.clear()
         flow = Flow(root, tmp_path / f"again{workers}", ingest={"workers": workers}, **options)

@@ -23,7 +23,7 @@ def ten_times(_: None, task: int) -> int:
 
 
 def test_results_come_in_order_and_a_dead_process_is_a_crash_in_its_place() -> None:
-    results = list(run_tasks(ten_times, None, [1, 4, 2, 5, 6, 7], 2, patience=0.0))
+    results = list(run_tasks(ten_times, None, [1, 4, 2, 5, 6, 7], 2, patient=0.0))
     assert [r if isinstance(r, int) else r.died for r in results] == [10, 40, True, 50, 60, 70]
 
 
@@ -33,14 +33,14 @@ def process_and(_: None, task: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize(("seconds", "at_once"), [(1.0, True), (0.1, False)])
 def test_work_that_is_known_to_last_starts_in_processes(seconds: float, at_once: bool) -> None:
-    results = list(run_tasks(process_and, None, range(20), 2, patience=3.0, seconds=lambda _: seconds))
+    results = list(run_tasks(process_and, None, range(20), 2, patient=3.0, seconds=lambda _: seconds))
     assert [task for _, task in results] == list(range(20))
     assert (os.getpid() not in {process for process, _ in results}) is at_once
 
 
 def test_large_work_that_turns_out_to_be_none_starts_no_process() -> None:
-    assert list(run_tasks(process_and, None, [], 2, patience=0.0, seconds=lambda _: 9.0)) == []
-    ((process, _),) = run_tasks(process_and, None, [1], 2, patience=3.0, seconds=lambda _: 1.0)
+    assert list(run_tasks(process_and, None, [], 2, patient=0.0, seconds=lambda _: 9.0)) == []
+    ((process, _),) = run_tasks(process_and, None, [1], 2, patient=3.0, seconds=lambda _: 1.0)
     assert process == os.getpid()
 
 
@@ -113,7 +113,7 @@ def test_workers_are_what_was_asked_for(asked: int) -> None:
 
 
 def in_a_process_without_children(answer: "multiprocessing.Queue[object]") -> None:
-    answer.put((worker_count(4), list(run_tasks(ten_times, None, [1, 4], worker_count(4), patience=0.0))))
+    answer.put((worker_count(4), list(run_tasks(ten_times, None, [1, 4], worker_count(4), patient=0.0))))
     answer.put(run_alone(ten_times, None, 5))
 
 
@@ -132,7 +132,7 @@ import operator, sys, tempfile
 from trace_flywheel.flow.workers import run_tasks
 if __name__ == "__main__":
     before = tempfile.gettempdir()
-    print(list(run_tasks(operator.add, 1, range(6), 2, patience=0.0)), tempfile.gettempdir() == before == sys.argv[1])
+    print(list(run_tasks(operator.add, 1, range(6), 2, patient=0.0)), tempfile.gettempdir() == before == sys.argv[1])
 """
 
 

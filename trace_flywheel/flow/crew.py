@@ -10,7 +10,7 @@ from contextlib import closing
 from multiprocessing.util import Finalize
 from typing import Any, Generic, TypeVar
 
-from trace_flywheel.flow.workers import PATIENCE, Crash, Processes, may_have_children
+from trace_flywheel.flow.workers import Crash, Processes, may_have_children, patience
 from trace_flywheel.records.errors import FlywheelError
 
 Shared = TypeVar("Shared")
@@ -26,7 +26,7 @@ class Crew(Generic[Shared]):
     """`shared` goes to each process once. `at_once`: they are known to pay, and no work is done here before."""
 
     def __init__(self, shared: Shared, workers: int, at_once: bool = False) -> None:
-        self.shared, self._workers, self._patience = shared, workers, 0.0 if at_once else PATIENCE
+        self.shared, self._workers, self._at_once = shared, workers, at_once
         self._processes: Processes[Shared, Any, Any] | None = None
 
     def over(
@@ -36,7 +36,7 @@ class Crew(Generic[Shared]):
 
         Raises `FlywheelError` where a process died at a task twice, or a task failed in one.
         """
-        if self._processes is None and (seconds < self._patience or not may_have_children()):
+        if self._processes is None and not self._pays(seconds):
             for task in tasks:
                 yield function(self.shared, task)
             return
@@ -48,6 +48,9 @@ class Crew(Generic[Shared]):
                 if isinstance(result, Crash):
                     raise FlywheelError(result.reason)
                 yield result
+
+    def _pays(self, seconds: float) -> bool:
+        return may_have_children() and (self._at_once or seconds >= patience(self._workers))
 
     def each(self, function: Callable[[Task], Result], tasks: Iterable[Task], seconds: float) -> Iterator[Result]:
         """`function(task)` of every task, as `over`."""

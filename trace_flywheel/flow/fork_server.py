@@ -29,6 +29,11 @@ def start_ahead(module: str) -> None:
         forkserver.ensure_running()
 
 
+def is_started() -> bool:
+    """Whether a server is there already: a process then starts in a tenth of the time."""
+    return getattr(getattr(forkserver, "_forkserver", None), "_forkserver_alive_fd", None) is not None
+
+
 def _context(module: str) -> Any:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from trace_flywheel.flow.fork_server import context_of
+from trace_flywheel.flow.fork_server import context_of, is_started
 from trace_flywheel.records.errors import FlywheelError
 
 Task = TypeVar("Task")
@@ -29,6 +29,8 @@ Shared = TypeVar("Shared")
 
 PATIENCE = 3.0
 """Seconds of work in this process before a pool pays: starting one takes about two."""
+STARTED = 0.1
+"""Of the patience, where the server that its processes come from is there."""
 AHEAD = 8
 """Tasks a worker that are looked at before the first is begun, where their size is known."""
 
@@ -50,6 +52,11 @@ def worker_count(asked: int) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def patience(workers: int) -> float:
+    """Seconds of work in this process before so many pay. One is no faster than this one: it spares it the memory."""
+    return PATIENCE * (STARTED if workers > 1 and is_started() else 1.0)
+
+
 def may_have_children() -> bool:
     """Whether this process may start others: Celery's forked workers may not."""
     return not multiprocessing.current_process().daemon
@@ -60,22 +67,23 @@ def run_tasks(
     shared: Shared,
     tasks: Iterable[Task],
     workers: int,
-    patience: float | None = None,
+    patient: float | None = None,
     seconds: Callable[[Task], float] | None = None,
 ) -> Iterator[Result | Crash]:
     """`function(shared, task)` of every task, in order. `shared` goes to each process once.
 
-    `seconds`: about how long a task lasts. Where the first ones would outlast the patience, nothing is done here.
+    `patient`: seconds that this process works alone, else `patience`. `seconds`: about how long a task lasts. Where
+    the first ones would outlast the patience, nothing is done here.
     """
     waiting, started = iter(tasks), time.monotonic()
-    patience = PATIENCE if patience is None else patience
+    patient = patience(workers) if patient is None else patient
     if seconds is not None and workers > 1:
         first = list(islice(waiting, AHEAD * workers))
         waiting = chain(first, waiting)
-        if sum(map(seconds, first)) > patience:
-            patience = -1.0
+        if sum(map(seconds, first)) > patient:
+            patient = -1.0
     for task in waiting:
-        if workers > 1 and time.monotonic() - started > patience:
+        if workers > 1 and time.monotonic() - started > patient:
             processes = Processes(function, shared, workers)
             with closing(processes), closing(processes.over(chain([task], waiting))) as results:
                 yield from results
