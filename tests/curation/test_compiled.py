@@ -146,9 +146,8 @@ def test_processes_that_start_together_compile_once(tmp_path: Path) -> None:
     """Each tells whether it needed the compiler."""
     code = """
 import sys
-import numpy as np
-from trace_flywheel.curation.sketch import _unique
-_unique(np.arange(3, dtype=np.uint32))
+from trace_flywheel.curation.near_kernel import alike
+alike(1, 2, 0.5)
 print("numba" in sys.modules)
 """
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}

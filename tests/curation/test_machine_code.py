@@ -144,4 +144,4 @@ folded_texts([b"A"])
     environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PATH": ""}
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root, env=environment)
     kept = {file.name.split("-")[0].rpartition(".")[2] for file in tmp_path.glob(f"*{SUFFIX}")}
-    assert kept == {"_fold", "_minima", "_unique", "_walk", "fill_ngrams"}
+    assert kept == {"_distil", "_fill", "_fold", "_walk"}

@@ -6,6 +6,7 @@ from datasketch import MinHash
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trace_flywheel.curation import compiled
 from trace_flywheel.curation import sketch as module
 from trace_flywheel.curation.sketch import Spans, prompt_text, shingle_hashes, sketch, supervised_text
 from trace_flywheel.curation.token_kernel import ngram_hashes, ngram_hashes_numpy
@@ -49,6 +50,24 @@ TEXTS = st.text(alphabet=st.sampled_from(list("aB1_. \t\n\x1c\x00éß中文か�
 def test_numpy_ngrams_equal_compiled(text: str, n: int) -> None:
     data = np.frombuffer(text.encode(), dtype=np.uint8)
     assert np.array_equal(ngram_hashes(data, module._WORDS, n), ngram_hashes_numpy(data, module._WORDS, n))
+
+
+@given(st.lists(TEXTS), st.integers(1, 100))
+def test_texts_together_are_as_texts_alone_and_as_without_a_compiler(texts: list[str], size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BATCH_CHARS", size)
+        together = Spans.of_texts(texts)
+        patch.setattr(compiled, "PATIENCE", 1e9)
+        plain = Spans.of_texts(texts)
+    assert len(together) == len(texts)
+    for name in ("sketches", "values", "offsets"):
+        assert np.array_equal(getattr(together, name), getattr(plain, name))
+        assert getattr(together, name).dtype == getattr(plain, name).dtype
+    for row, text in enumerate(texts):
+        known = np.unique(ngram_hashes_numpy(module.utf8(text, module._BLANKS), module._WORDS, 5) >> np.uint64(32))
+        sketched, shingles = together.of_row(row)
+        assert shingles.tolist() == known.tolist() == shingle_hashes(text).tolist()
+        assert sketched == datasketch_of(known).astype("<u4").tobytes()
 
 
 def reference_tokens(text: str) -> list[str]:

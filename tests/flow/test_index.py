@@ -5,7 +5,8 @@ import pytest
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.message_hashes import exact_hash
-from trace_flywheel.flow.index import entry
+from trace_flywheel.curation.quality import quality
+from trace_flywheel.flow.index import BATCH_ROLLOUTS, entries
 from trace_flywheel.lake.index import INDEX_SCHEMA, index_table
 from trace_flywheel.records.golden import Golden
 from trace_flywheel.records.index import IndexEntry
@@ -35,7 +36,8 @@ ROLLOUT = Rollout(
 
 
 def of(rollout: Rollout, holdout: Holdout = NONE) -> IndexEntry:
-    return entry(rollout, 3, 7, holdout, "mask")
+    (found,) = entries([(7, rollout)], 3, holdout, "mask")
+    return found
 
 
 def test_scalars_are_those_of_the_rollout() -> None:
@@ -96,3 +98,32 @@ def test_entries_are_columns_of_one_schema() -> None:
     kept = {name: list(v) if "shingles" in name else v for name, v in msgspec.structs.asdict(of(ROLLOUT)).items()}
     assert row == kept
     assert index_table([]).num_rows == 0
+
+
+def test_rollouts_described_together_are_as_rollouts_alone() -> None:
+    said = ["", "one two three four five six seven", "Grüße  an\nalle", "login root@8e12451dab8a", "x" * 600_000]
+    rollouts = [
+        msgspec.structs.replace(ROLLOUT, trace_id=f"t{i}", messages=(*ROLLOUT.messages, Message("user", text), answer))
+        for i, text in enumerate(said * (BATCH_ROLLOUTS // 4))
+        for answer in [Message("assistant", said[i % 3], train_on=None if i % 2 else False)]
+    ]
+    rollouts[3] = msgspec.structs.replace(rollouts[3], correction=Correction("They are b and a.", "me"))
+    rollouts[7] = msgspec.structs.replace(rollouts[7], messages=())
+    together = entries(enumerate(rollouts), 3, NONE, "mask")
+    alone = [next(entries([(i, rollout)], 3, NONE, "mask")) for i, rollout in enumerate(rollouts)]
+    assert index_table(list(together)).equals(index_table(alone))
+    assert [e.trace_id for e in alone] == [r.trace_id for r in rollouts]
+    assert list(entries([], 3, NONE, "mask")) == []
+
+
+@pytest.mark.parametrize("content", ["The end.", "", "[REDACTED:email]", None])
+@pytest.mark.parametrize("verdicts", [None, ("pass", "pass"), ("pass", "fail"), ("fail", "fail")])
+@pytest.mark.parametrize("first", [0, 1, 2, 3])
+def test_the_pair_view_is_judged_as_recorded(content: str | None, verdicts: tuple[str, ...] | None, first: int) -> None:
+    messages = (*ROLLOUT.messages[first:-1], Message("assistant", content))
+    for truncated in (False, True):
+        rollout = msgspec.structs.replace(
+            ROLLOUT, messages=messages, step_verdicts=verdicts, is_truncated=truncated, error=None
+        )
+        fault = quality(rollout)
+        assert of(rollout).pair_quality_reason == (fault and fault.reason)

@@ -100,7 +100,9 @@ def has_placeholder(message: Message) -> bool:
 def _flagged(messages: tuple[Message, ...], learned: list[bool]) -> tuple[Message, ...]:
     flags = iter(learned) if not all(learned) else iter([None] * len(learned))
     return tuple(
-        msgspec.structs.replace(message, train_on=next(flags)) if message.role == "assistant" else message
+        message
+        if message.role != "assistant" or (flag := next(flags)) is message.train_on
+        else msgspec.structs.replace(message, train_on=flag)
         for message in messages
     )
 

@@ -12,15 +12,17 @@ attempt and exact hashes take the text as it is.
 Each text is normalised, masked, folded and hashed once, as bytes; the hashes of a conversation are hashes of those.
 """
 
+import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import orjson
 import re2
 
-from trace_flywheel.curation.folding import folded_texts
+from trace_flywheel.curation.folding import Folded, folded_texts
 from trace_flywheel.records.canonical import (
     canonical_arguments,
     canonical_json,
@@ -53,8 +55,7 @@ class Conversation:
         # Schemas that were rebuilt from the calls seen differ between attempts and say nothing of their own.
         self._tools = canonical_json([[t.name, t.description, t.parameters] for t in tools if not t.inferred])
         self._rests = _rests(messages)
-        self._texts = [canonical_value(text_of(m.content)).encode() for m in messages]
-        self._told = _told(messages, self._texts)
+        self._texts = [_bytes(m.content if isinstance(m.content, str) else text_of(m.content)) for m in messages]
 
     @cached_property
     def hashes(self) -> list[int]:
@@ -64,10 +65,12 @@ class Conversation:
     @cached_property
     def norms(self) -> list[int]:
         """The same over case-folded, white-space-collapsed text; arguments keep their case, commands depend on it."""
-        masked = self._masked
+        if not (masked := self._masked):
+            return _signed(self._folded)
         digests = self._folded.copy()
-        for i, text in zip(masked, folded_texts([self._told[i] for i in masked]), strict=True):
-            digests[i] = _digest(self._rests[i], text)
+        texts = folded_texts([self._told[i] for i in masked]).texts
+        for i, digest in zip(masked, _digests([self._rests[i] for i in masked], texts), strict=True):
+            digests[i] = digest
         return _signed(digests)
 
     @cached_property
@@ -91,8 +94,16 @@ class Conversation:
         return _id([*self._folded, orjson.dumps([reasoning, list(masks)]), self._tools])
 
     @cached_property
+    def _fold(self) -> Folded:
+        return folded_texts(self._texts)
+
+    @cached_property
+    def _told(self) -> list[bytes]:
+        return _told(self._messages, self._texts, self._fold.made_up)
+
+    @cached_property
     def _plain(self) -> list[bytes]:
-        return list(map(_digest, self._rests, self._texts))
+        return _digests(self._rests, self._texts)
 
     @cached_property
     def _masked(self) -> list[int]:
@@ -101,14 +112,28 @@ class Conversation:
 
     @cached_property
     def _compared(self) -> list[bytes]:
+        if not (masked := self._masked):
+            return self._plain
         digests = self._plain.copy()
-        for i in self._masked:
-            digests[i] = _digest(self._rests[i], self._told[i])
+        found = _digests([self._rests[i] for i in masked], [self._told[i] for i in masked])
+        for i, digest in zip(masked, found, strict=True):
+            digests[i] = digest
         return digests
 
     @cached_property
     def _folded(self) -> list[bytes]:
-        return list(map(_digest, self._rests, folded_texts(self._texts)))
+        return _digests(self._rests, self._fold.texts)
+
+
+def conversations(given: Iterable[tuple[Sequence[Message], Sequence[Tool]]]) -> list[Conversation]:
+    """Those of several rollouts, whose texts are folded together."""
+    made = [Conversation(messages, tools) for messages, tools in given]
+    texts, made_up = folded_texts([text for one in made for text in one._texts])
+    end = 0
+    for one in made:
+        start, end = end, end + len(one._texts)
+        one._fold = Folded(texts[start:end], made_up[start:end])
+    return made
 
 
 def masks_of(messages: Sequence[Message]) -> list[bool]:
@@ -137,16 +162,23 @@ def attempt_hash(rollout: Rollout, content: str) -> str:
     return content_id([identity, content])
 
 
-def _told(messages: Sequence[Message], texts: Sequence[bytes]) -> list[bytes]:
-    """The texts, those that the model was told without what is made up for each attempt; the same objects elsewhere."""
-    told = [m.role != "assistant" for m in messages]
+def _told(messages: Sequence[Message], texts: Sequence[bytes], made_up: Sequence[bool]) -> list[bytes]:
+    """The texts, those that the model was told without what is made up for each attempt; the same objects elsewhere.
+
+    `made_up`: which of them may hold any.
+    """
+    told = [i for i, marked in enumerate(made_up) if marked and messages[i].role != "assistant"]
+    known = list(texts)
     # No match spans a line, and mostly there is none at all.
-    if _PER_ATTEMPT.search(b"\n".join(text for text, asked in zip(texts, told, strict=True) if asked)) is None:
-        return list(texts)
-    return [
-        _PER_ATTEMPT.sub(b"<per attempt>", text) if asked and _PER_ATTEMPT.search(text) else text
-        for text, asked in zip(texts, told, strict=True)
-    ]
+    if told and _PER_ATTEMPT.search(b"\n".join([known[i] for i in told])) is not None:
+        for i in told:
+            if _PER_ATTEMPT.search(known[i]):
+                known[i] = _PER_ATTEMPT.sub(b"<per attempt>", known[i])
+    return known
+
+
+def _bytes(text: str) -> bytes:
+    return (text if text.isascii() else unicodedata.normalize("NFC", text)).encode()
 
 
 def _rests(messages: Sequence[Message]) -> list[bytes]:
@@ -162,18 +194,31 @@ def _rests(messages: Sequence[Message]) -> list[bytes]:
             known = message.tool_call_id in open_calls
             bound = open_calls.index(str(message.tool_call_id)) if known else answered
             answered += 1
+        name = message.name if message.role in {"system", "user"} else None
+        if not message.tool_calls and not isinstance(message.content, list):
+            rests.append(_rest_of_text(message.role, bound, bool(message.is_error), name))
+            continue
         parts = [p for p in message.content if "text" not in p] if isinstance(message.content, list) else []
         calls = [[canonical_value(call.name), canonical_arguments(call.arguments)] for call in message.tool_calls]
-        name = canonical_value(message.name) if message.role in {"system", "user"} else None
         known_parts = canonical_value(parts) if parts else parts
-        form = [message.role, known_parts, calls, bound, bool(message.is_error), name]
-        rests.append(orjson.dumps(form, option=orjson.OPT_SORT_KEYS))
+        rests.append(_rest(message.role, known_parts, calls, bound, bool(message.is_error), name))
     return rests
 
 
-def _digest(rest: bytes, text: bytes) -> bytes:
+def _rest(role: str, parts: list[Any], calls: list[Any], bound: int | None, is_error: bool, name: str | None) -> bytes:
+    form = [role, parts, calls, bound, is_error, canonical_value(name)]
+    return orjson.dumps(form, option=orjson.OPT_SORT_KEYS)
+
+
+@lru_cache(maxsize=256)
+def _rest_of_text(role: str, bound: int | None, is_error: bool, name: str | None) -> bytes:
+    """Of a message that is text alone: most are, and have few forms."""
+    return _rest(role, [], [], bound, is_error, name)
+
+
+def _digests(rests: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes]:
     # A JSON array ends where it says, so what follows it needs no mark.
-    return blake2b(rest + text, digest_size=_ID_BYTES).digest()
+    return [blake2b(rest + text, digest_size=_ID_BYTES).digest() for rest, text in zip(rests, texts, strict=True)]
 
 
 def _signed(digests: Sequence[bytes]) -> list[int]:

@@ -10,14 +10,15 @@ bit datasketch's `MinHash(num_perm=128, scheme="affine32")` over those hashes.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
 from trace_flywheel.curation.compiled import compiled, pays
-from trace_flywheel.curation.token_kernel import ngram_hashes, utf8
+from trace_flywheel.curation.token_kernel import fill_ngrams, ngram_hashes_numpy, scratch, utf8
 from trace_flywheel.records.canonical import canonical_arguments
 from trace_flywheel.records.index import PERMUTATIONS
 from trace_flywheel.records.message import Message, text_of
@@ -25,6 +26,8 @@ from trace_flywheel.records.message import Message, text_of
 SHINGLE = 5
 """Tokens of a shingle: unrelated texts score 0.01, character 5-grams 0.09 at six times the cost."""
 EMPTY = np.uint32(0xFFFFFFFF)
+BATCH_CHARS = 1 << 18
+"""Of texts that are described together: what they become stays in the second-level cache."""
 
 
 def _whitespace_table() -> np.ndarray:
@@ -57,7 +60,35 @@ class Spans:
 
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> "Spans":
-        return cls._of_sets([shingle_hashes(text) for text in texts])
+        return cls.joined([cls._of_batch(batch) for batch in _batches(texts)])
+
+    @classmethod
+    def _of_batch(cls, texts: Sequence[str]) -> "Spans":
+        data = [utf8(text, _BLANKS) for text in texts]
+        offsets = np.zeros(len(data) + 1, dtype=np.int64)
+        if pays("sketch", len(data) * 2e-4 + sum(map(len, data)) * 8e-8):
+            ends = np.cumsum([len(text) for text in data])
+            hashes = np.empty(int(ends[-1]) // 2 + len(data), dtype=np.uint32)
+            tokens, grams = scratch(max(map(len, data)) // 2 + 2)
+            hashes = hashes[: _fill(np.concatenate(data), ends, _WORDS, SHINGLE, tokens, grams, hashes, offsets)]
+        else:
+            found = [(ngram_hashes_numpy(text, _WORDS, SHINGLE) >> np.uint64(32)).astype(np.uint32) for text in data]
+            hashes, offsets = _ragged(found)
+        for start, end in pairwise(offsets.tolist()):
+            hashes[start:end].sort()
+        return cls._of_hashes(hashes, offsets)
+
+    @classmethod
+    def _of_hashes(cls, hashes: np.ndarray, offsets: np.ndarray) -> "Spans":
+        """From the hashes of each text, sorted; takes both arrays for its own."""
+        sketches = np.empty((len(offsets) - 1, PERMUTATIONS), dtype=np.uint32)
+        if pays("sketch", len(sketches) * 7e-5 + len(hashes) * 3e-7):
+            size = _distil(hashes, offsets, _fmix32(hashes), *_permutations(), sketches)
+            return cls(sketches, hashes[:size], offsets)
+        sets = [np.unique(hashes[start:end]) for start, end in pairwise(offsets.tolist())]
+        for row, shingles in enumerate(sets):
+            sketches[row] = _minima_numpy(_fmix32(shingles), *_permutations())
+        return cls(sketches, *_ragged(sets))
 
     @classmethod
     def of_columns(cls, sketches: Sequence[bytes], shingles: Sequence[Sequence[int]]) -> "Spans":
@@ -65,6 +96,11 @@ class Spans:
         sets = [np.asarray(s, dtype=np.uint32) for s in shingles]
         joined = np.frombuffer(b"".join(sketches), dtype="<u4").reshape(-1, PERMUTATIONS)
         return cls(joined, *_ragged(sets))
+
+    def of_row(self, row: int) -> tuple[bytes, np.ndarray]:
+        """The sketch of a text as it is written, and its shingles."""
+        start, end = self.offsets[row : row + 2].tolist()
+        return self.sketches[row].astype("<u4", copy=False).tobytes(), self.values[start:end]
 
     def take(self, rows: np.ndarray) -> "Spans":
         """The texts of some rows, in the order given."""
@@ -77,22 +113,25 @@ class Spans:
     @classmethod
     def joined(cls, spans: Sequence["Spans"]) -> "Spans":
         """The texts of several, one after the other."""
-        return (
-            cls._of_sets([])
-            if not spans
-            else cls(
-                np.concatenate([one.sketches for one in spans]),
-                np.concatenate([one.values for one in spans]),
-                np.append(0, np.cumsum(np.concatenate([np.diff(one.offsets) for one in spans]))).astype(np.int64),
-            )
+        return cls(
+            np.concatenate([np.empty((0, PERMUTATIONS), dtype=np.uint32), *(one.sketches for one in spans)]),
+            np.concatenate([np.empty(0, dtype=np.uint32), *(one.values for one in spans)]),
+            np.cumsum(np.concatenate([[0], *(np.diff(one.offsets) for one in spans)]), dtype=np.int64),
         )
 
-    @classmethod
-    def _of_sets(cls, sets: list[np.ndarray]) -> "Spans":
-        sketches = np.full((len(sets), PERMUTATIONS), EMPTY, dtype=np.uint32)
-        for row, shingles in enumerate(sets):
-            sketches[row] = sketch(shingles)
-        return cls(sketches, *_ragged(sets))
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Texts that are described together."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= BATCH_CHARS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _ragged(sets: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -118,32 +157,67 @@ def _said(message: Message) -> list[str]:
 
 def shingle_hashes(text: str) -> np.ndarray:
     """Sorted unique 32-bit hashes of the text's 5-shingles; empty for a text without words."""
-    hashes = (ngram_hashes(utf8(text, _BLANKS), _WORDS, SHINGLE) >> np.uint64(32)).astype(np.uint32)
-    hashes.sort()
-    return hashes[: _unique(hashes)] if pays("sketch", 2e-5) else np.unique(hashes)
+    return Spans.of_texts([text]).values
 
 
 def sketch(shingles: np.ndarray) -> np.ndarray:
     """MinHash of 32-bit shingle hashes, 128 x uint32; all ones for none."""
-    a, b = _permutations()
-    mixed = _fmix32(np.asarray(shingles, dtype=np.uint32))
-    if not pays("sketch", 5e-5 + len(mixed) * 3e-7):
-        return _minima_numpy(mixed, a, b)
-    out = np.empty(PERMUTATIONS, dtype=np.uint32)
-    _minima(mixed, a, b, out)
-    return out
+    hashes = np.sort(np.asarray(shingles, dtype=np.uint32))
+    row: np.ndarray = Spans._of_hashes(hashes, np.array([0, len(hashes)])).sketches[0]
+    return row
 
 
 @compiled
-def _unique(ordered: np.ndarray) -> int:
-    """Moves the distinct values of a sorted array to its front and returns their number."""
-    size = 0
-    for j in range(len(ordered)):
-        value = ordered[j]
-        if size == 0 or ordered[size - 1] != value:
-            ordered[size] = value
-            size += 1
-    return size
+def _fill(
+    data: np.ndarray,
+    ends: np.ndarray,
+    table: np.ndarray,
+    n: int,
+    tokens: np.ndarray,
+    grams: np.ndarray,
+    hashes: np.ndarray,
+    offsets: np.ndarray,
+) -> int:
+    """Writes the 32-bit hashes of the n-grams of texts that stand one after the other in `data`, where each of them
+    ends into `offsets` from 1 on, and returns their number."""
+    at = 0
+    start = 0
+    for row in range(len(ends)):
+        found = fill_ngrams(data[start : ends[row]], table, n, tokens, grams)
+        for j in range(found):
+            hashes[at + j] = np.uint32(grams[j] >> np.uint64(32))
+        at += found
+        offsets[row + 1] = at
+        start = ends[row]
+    return at
+
+
+@compiled
+def _distil(
+    hashes: np.ndarray, offsets: np.ndarray, mixed: np.ndarray, a: np.ndarray, b: np.ndarray, sketches: np.ndarray
+) -> int:
+    """Moves the distinct values of each sorted set to the front, with their offsets, and sketches them; their number.
+    `mixed`: the same hashes as the permutations take them."""
+    at = 0
+    start = 0
+    for row in range(len(sketches)):
+        first = at
+        for j in range(start, offsets[row + 1]):
+            if at == first or hashes[at - 1] != hashes[j]:
+                hashes[at] = hashes[j]
+                mixed[at] = mixed[j]
+                at += 1
+        start = offsets[row + 1]
+        offsets[row + 1] = at
+        own = mixed[first:at]
+        for k in range(len(a)):
+            low = np.uint32(0xFFFFFFFF)
+            factor = a[k]
+            shift = b[k]
+            for j in range(len(own)):  # from 0: a place that might be negative keeps this out of vector registers
+                low = min(low, np.uint32(factor * own[j] + shift))
+            sketches[row, k] = low
+    return at
 
 
 @cache
@@ -163,17 +237,6 @@ def _fmix32(h: np.ndarray) -> np.ndarray:
     h *= np.uint32(0xC2B2AE35)
     h ^= h >> np.uint32(16)
     return h
-
-
-@compiled
-def _minima(hashes: np.ndarray, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-    for k in range(len(a)):
-        low = np.uint32(0xFFFFFFFF)
-        factor = a[k]
-        shift = b[k]
-        for j in range(len(hashes)):
-            low = min(low, np.uint32(factor * hashes[j] + shift))
-        out[k] = low
 
 
 def _minima_numpy(hashes: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -46,12 +46,12 @@ def ngram_hashes(data: np.ndarray, table: np.ndarray, n: int) -> np.ndarray:
     """
     if not pays("sketch", 2e-4 + len(data) * 8e-8):
         return ngram_hashes_numpy(data, table, n)
-    buffers = _scratch(len(data) // 2 + 2)
+    buffers = scratch(len(data) // 2 + 2)
     grams: np.ndarray = buffers[1]
     return grams[: fill_ngrams(data, table, n, buffers[0], grams)].copy()
 
 
-def _scratch(size: int) -> np.ndarray:
+def scratch(size: int) -> np.ndarray:
     """Two buffers of this thread, kept: fresh pages for every text would cost as much as hashing it."""
     buffers: np.ndarray | None = getattr(_LOCAL, "buffers", None)
     if buffers is None or buffers.shape[1] < size:

@@ -4,35 +4,86 @@ Everything that needs the text of a rollout for a global decision is worked out 
 content hashes, sketches and shingles, near-duplicate goldens.
 """
 
-from typing import Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
 
+import numpy as np
 import orjson
 
 from trace_flywheel.curation.golden_text import spelt
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.masking import SupervisedRollout, supervised
-from trace_flywheel.curation.message_hashes import Conversation, attempt_hash, masks_of, roles
+from trace_flywheel.curation.message_hashes import Conversation, attempt_hash, conversations, masks_of, roles
 from trace_flywheel.curation.quality import quality
-from trace_flywheel.curation.sketch import prompt_text, shingle_hashes, sketch, supervised_text
+from trace_flywheel.curation.sketch import Spans, prompt_text, supervised_text
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.index import IndexEntry
-from trace_flywheel.records.message import text_of
+from trace_flywheel.records.message import Message, text_of
 from trace_flywheel.records.rollout import Rollout
 
+BATCH_CHARS, BATCH_ROLLOUTS = 1 << 19, 64
+"""Of rollouts that are described together."""
 
-def entry(
-    rollout: Rollout, part: int, position: int, holdout: Holdout, supervise_placeholders: Literal["mask", "keep"]
+
+class _View(NamedTuple):
+    """A rollout with the row that it would become."""
+
+    position: int
+    rollout: Rollout
+    row: SupervisedRollout | Drop
+    messages: tuple[Message, ...]
+    """The row's; the recorded ones of a rollout that becomes none."""
+    n_chars: int
+
+
+def entries(
+    rollouts: Iterable[tuple[int, Rollout]],
+    part: int,
+    holdout: Holdout,
+    supervise_placeholders: Literal["mask", "keep"],
+) -> Iterator[IndexEntry]:
+    """The index entry of each rollout, which stands at its position of part `part` of its redacted partition.
+
+    Texts of several rollouts are folded and sketched together: a call costs as much as a short text.
+    """
+    batch: list[_View] = []
+    size = 0
+    for position, rollout in rollouts:
+        row = supervised(rollout, supervise_placeholders)
+        messages = row.messages if isinstance(row, SupervisedRollout) else rollout.messages
+        n_chars = sum(len(text_of(m.content)) for m in rollout.messages)
+        batch.append(_View(position, rollout, row, messages, n_chars))
+        size += n_chars
+        if size >= BATCH_CHARS or len(batch) == BATCH_ROLLOUTS:
+            yield from _described(batch, part, holdout)
+            batch, size = [], 0
+    yield from _described(batch, part, holdout)
+
+
+def _described(batch: Sequence[_View], part: int, holdout: Holdout) -> Iterator[IndexEntry]:
+    recorded = conversations((view.rollout.messages, view.rollout.tools) for view in batch)
+    learned = [supervised_text(view.messages) for view in batch]
+    prompts, answers = Spans.of_texts(prompt_text(view.messages) for view in batch), Spans.of_texts(learned)
+    for i, view in enumerate(batch):
+        yield _entry(view, part, holdout, recorded[i], prompts.of_row(i), answers.of_row(i), len(learned[i]))
+
+
+def _entry(
+    view: _View,
+    part: int,
+    holdout: Holdout,
+    recorded: Conversation,
+    prompt: tuple[bytes, np.ndarray],
+    answer: tuple[bytes, np.ndarray],
+    n_supervised_chars: int,
 ) -> IndexEntry:
-    """The index entry of a rollout that stands at `position` of part `part` of its redacted partition."""
-    row = supervised(rollout, supervise_placeholders)
+    """`prompt`, `answer`: sketch and shingles of both texts."""
+    position, rollout, row, messages, n_chars = view
     fault = row if isinstance(row, Drop) else quality(row)
-    pair_fault = quality(rollout)
-    messages = row.messages if isinstance(row, SupervisedRollout) else rollout.messages
-    recorded = Conversation(rollout.messages, rollout.tools)
+    # A row without a fault that says what was recorded leaves nothing to find there.
+    pair_fault = quality(rollout) if fault or rollout.correction else None
     # Only a correction changes what the row says; masks are apart.
     learned_from = recorded if rollout.correction is None else Conversation(messages, rollout.tools)
-    prompt, learned = prompt_text(messages), supervised_text(messages)
-    prompt_shingles, learned_shingles = shingle_hashes(prompt), shingle_hashes(learned)
     found = holdout.find(rollout.messages)
     if rollout.correction:
         found = found.joined(holdout.find(messages))
@@ -83,13 +134,13 @@ def entry(
         roles=roles(rollout.messages),
         message_hashes=recorded.hashes,
         message_norms=recorded.norms,
-        n_supervised_chars=len(learned),
-        n_chars=sum(len(text_of(m.content)) for m in rollout.messages),
+        n_supervised_chars=n_supervised_chars,
+        n_chars=n_chars,
         exact_hash=learned_from.exact(masks_of(messages)),
-        prompt_sketch=sketch(prompt_shingles).astype("<u4").tobytes(),
-        supervised_sketch=sketch(learned_shingles).astype("<u4").tobytes(),
-        prompt_shingles=prompt_shingles,
-        supervised_shingles=learned_shingles,
+        prompt_sketch=prompt[0],
+        supervised_sketch=answer[0],
+        prompt_shingles=prompt[1],
+        supervised_shingles=answer[1],
         golden_hits=orjson.dumps(found.whole, option=orjson.OPT_SORT_KEYS).decode() if found.whole else None,
         golden_grams=spelt(found.grams),
         golden_asked=spelt(found.asked),

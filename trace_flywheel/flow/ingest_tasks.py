@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.erased import Erased, normal, purged, said
-from trace_flywheel.flow.index import entry
+from trace_flywheel.flow.index import entries
 from trace_flywheel.lake.index import INDEX_SCHEMA, index_table
 from trace_flywheel.lake.parts import RolloutParts, TableFile, read_rollouts
 from trace_flywheel.lake.purged import address_of
@@ -33,7 +33,7 @@ from trace_flywheel.sources.reader import ReadOptions, Run, Unit
 GRADED, REDACTED, INDEX = "graded_traces", "redacted_rollouts", "rollout_index"
 CHUNK_BYTES, CHUNK_UNITS = 32_000_000, 512
 """A chunk of source units, cut in the order of their paths: enough work to send to a process."""
-TABLE_ROWS, GROUP_TABLES = 50, 20
+TABLE_ROWS, GROUP_TABLES = 250, 4
 """Entries that wait as objects, whose shingles take ten times the bytes of a column; tables of a row group."""
 
 
@@ -184,8 +184,7 @@ def describe_part(shared: Describing, task: Described) -> Outcome:
     path = task.folder / f"part-{task.number:05d}.parquet"
     path.unlink(missing_ok=True)
     tables = _tables(
-        entry(rollout, task.number, position, shared.holdout, shared.supervise_placeholders)
-        for position, rollout in read_rollouts(task.source, exchanges=False)
+        entries(read_rollouts(task.source, exchanges=False), task.number, shared.holdout, shared.supervise_placeholders)
     )
     with TableFile(path, INDEX_SCHEMA, file_mode(INDEX)) as file:
         while group := list(islice(tables, GROUP_TABLES)):
@@ -193,6 +192,6 @@ def describe_part(shared: Describing, task: Described) -> Outcome:
     return Outcome((file.part,))
 
 
-def _tables(entries: Iterator[IndexEntry]) -> Iterator[pa.Table]:
-    while batch := list(islice(entries, TABLE_ROWS)):
+def _tables(described: Iterator[IndexEntry]) -> Iterator[pa.Table]:
+    while batch := list(islice(described, TABLE_ROWS)):
         yield index_table(batch)

@@ -18,7 +18,7 @@ from trace_flywheel.curation.decisions import drops, kept
 from trace_flywheel.curation.dedup import exact_duplicates, near_duplicates, precedence
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.sketch import Spans
-from trace_flywheel.flow.index import entry
+from trace_flywheel.flow.index import entries
 from trace_flywheel.flow.recordings.rows import Harvest
 from trace_flywheel.lake.index import SCALARS
 from trace_flywheel.records.fate import Stage
@@ -36,12 +36,8 @@ class Choice:
 
 def entries_of(harvests: Sequence[Harvest], scores: Mapping[int, float]) -> list[IndexEntry]:
     """Index entries, `scores` (by position) as judge scores."""
-    none = Holdout((), 1.0)
-    found = []
-    for i, one in enumerate(harvests):
-        judged = msgspec.structs.replace(one.rollout, judge_score=scores.get(i))
-        found.append(entry(judged, 0, i, none, "mask"))
-    return found
+    judged = (msgspec.structs.replace(one.rollout, judge_score=scores.get(i)) for i, one in enumerate(harvests))
+    return list(entries(enumerate(judged), 0, Holdout((), 1.0), "mask"))
 
 
 def frame_of(entries: Sequence[IndexEntry]) -> pd.DataFrame:
