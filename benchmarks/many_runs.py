@@ -84,10 +84,12 @@ class Home:
         """Executes what a tick asked for; how many runs that were."""
         from trace_flywheel.orchestration.headless import Headless
         from trace_flywheel.orchestration.jobs import ingest_job
+        from trace_flywheel.orchestration.sensors import range_tags
 
         headless = Headless(self.settings)
         for request in result.run_requests:
-            headless._run(ingest_job.name, dict(request.tags))
+            tags = dict(request.tags) if request.partition_key is None else range_tags([request.partition_key])
+            headless._run(ingest_job.name, tags)
         return len(result.run_requests)
 
 

@@ -11,6 +11,27 @@ from trace_flywheel.lake.parts import read_rollouts
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.rollout import Rollout
 
+FIELDS = frozenset(
+    {
+        "run_id",
+        "trace_id",
+        "task_id",
+        "suite",
+        "verdict",
+        "grader",
+        "grader_version",
+        "policy_version",
+        "reward",
+        "messages",
+        "tools",
+        "step_verdicts",
+        "correction",
+        "redactions",
+        "metadata",
+    }
+)
+"""Of a rollout, what rows and their provenance are made of: less than half of its columns."""
+
 
 class Grade(NamedTuple):
     """A grade that took the place of a rollout's own."""
@@ -33,9 +54,9 @@ class Reading(NamedTuple):
 
 
 def read(reading: Reading) -> Iterator[tuple[int, Rollout]]:
-    """(frame row, rollout) in the order of the part."""
+    """(frame row, rollout) in the order of the part, with the fields that rows are made of."""
     try:
-        for position, rollout in read_rollouts(reading.path, frozenset(reading.rows), exchanges=False):
+        for position, rollout in read_rollouts(reading.path, frozenset(reading.rows), fields=FIELDS):
             row = reading.rows[position]
             yield row, _regraded(rollout, reading.grades[row]) if row in reading.grades else rollout
     except FileNotFoundError:

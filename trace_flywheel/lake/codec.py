@@ -61,11 +61,12 @@ JSON: dict[str, Any] = {
 }
 HEAVY = frozenset({"messages", "tools", "exchanges", "correction", "metadata", "rewards", "reward_vector", "scoring"})
 """JSON columns that hold text of the run: left out where raw text is not kept."""
+SOURCE = ("source_format", "source_path", "source_sha256")
 SCHEMA = pa.schema(
     [pa.field(name, pa.string()) for name in TEXT]
     + [pa.field(name, pa.bool_()) for name in FLAGS]
     + [pa.field(name, pa.float64()) for name in NUMBERS]
-    + [pa.field(f"source_{name}", pa.string()) for name in ("format", "path", "sha256")]
+    + [pa.field(name, pa.string()) for name in SOURCE]
     + [pa.field(name, pa.large_string()) for name in JSON]
 )
 
@@ -125,7 +126,7 @@ def rollouts_of(table: pa.Table) -> Iterator[Rollout]:
     """The rollouts of a table made by `table_of`, in order."""
     names = [n for n in table.schema.names if n in _FIELDS]
     columns = [table.column(n).to_pylist() for n in names]
-    sources = zip(*(table.column(f"source_{n}").to_pylist() for n in ("format", "path", "sha256")), strict=True)
+    sources = zip(*(table.column(n).to_pylist() for n in SOURCE), strict=True)
     for values, source in zip(zip(*columns, strict=True), sources, strict=True):
         given = {
             name: _decoders[name].decode(value) if name in _decoders else value

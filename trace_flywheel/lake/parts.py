@@ -5,7 +5,7 @@ give the same files, byte for byte.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +14,7 @@ from typing import IO, Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trace_flywheel.lake.codec import SCHEMA, rollouts_of, row_of, size_of, table_of
+from trace_flywheel.lake.codec import SCHEMA, SOURCE, rollouts_of, row_of, size_of, table_of
 from trace_flywheel.lake.columns import column
 from trace_flywheel.lake.files import OPEN_FILE, new_file
 from trace_flywheel.lake.sidecar import Part
@@ -158,13 +158,16 @@ class RolloutParts:
 
 
 def read_rollouts(
-    path: Path, positions: frozenset[int] | None = None, exchanges: bool = True
+    path: Path, positions: frozenset[int] | None = None, exchanges: bool = True, fields: Collection[str] | None = None
 ) -> Iterator[tuple[int, Rollout]]:
     """(position, rollout) of a part file, one row group in memory; only the named positions where given.
 
-    Without `exchanges` the recorded calls are not even decompressed: most of a part's bytes.
+    Without `exchanges` the recorded calls are not even decompressed: most of a part's bytes. With `fields` nothing but
+    those and the source is read, and rollouts lack the others: each column takes its time, however short the part.
     """
     columns = None if exchanges else [name for name in SCHEMA.names if name != "exchanges"]
+    if fields is not None:
+        columns = [name for name in SCHEMA.names if name in fields or name in SOURCE]
     with pq.ParquetFile(path) as file:
         start = 0
         for group in range(file.num_row_groups):
