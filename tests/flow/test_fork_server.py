@@ -1,5 +1,6 @@
 """One fork server for all processes of a program, also for those that its processes start."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -31,6 +32,14 @@ def test_processes_of_processes_come_from_the_same_server(tmp_path: Path) -> Non
     servers = helper.call(servers_below, 2)
     helper.close()
     assert servers == [forkserver._forkserver._forkserver_pid] * 15
+
+
+def frozen(_: None, __: int) -> int:
+    return gc.get_freeze_count()
+
+
+def test_what_the_server_loaded_is_walked_by_no_process() -> None:
+    assert min(run_tasks(frozen, None, range(2), 2, patience=0.0)) > 10_000  # type: ignore[type-var]
 
 
 WAITS = """

@@ -15,6 +15,8 @@ from typing import Any
 
 ROOM_FOR_SOCKETS = 107 - len("/pymp-12345678/listener-12345678")
 """Bytes that the path of a temporary folder may have: a socket's path has 107 at most."""
+STAYING = "trace_flywheel.flow.staying"
+"""Imported last: what the server has loaded, no process of its walks, nor the server itself when it ends."""
 
 
 def context_of(function: Callable[..., Any]) -> Any:
@@ -41,7 +43,7 @@ def _context(module: str) -> Any:
     _share_the_server()
     context = multiprocessing.get_context("forkserver")
     # Imported once, by the server: each import costs a process two seconds.
-    context.set_forkserver_preload(["__main__", module])
+    context.set_forkserver_preload(["__main__", module, STAYING])
     return context
 
 
