@@ -39,7 +39,7 @@ def frozen(_: None, __: int) -> int:
 
 
 def test_what_the_server_loaded_is_walked_by_no_process() -> None:
-    assert min(run_tasks(frozen, None, range(2), 2, patience=0.0)) > 10_000  # type: ignore[type-var]
+    assert min(run_tasks(frozen, None, range(2), 2, patient=0.0)) > 10_000  # type: ignore[type-var]
 
 
 WAITS = """

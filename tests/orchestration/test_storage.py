@@ -73,6 +73,21 @@ def test_another_program_with_dagsters_own_storage_sees_the_runs_meanwhile(tmp_p
         assert list(one.get_dynamic_partitions("runs")) == ["r/a"]
 
 
+def test_a_column_is_looked_for_until_it_is_found(tmp_path: Path) -> None:
+    with instance(tmp_path) as one:
+        asked: list[str] = []
+        kept, real = one.event_log_storage, one.event_log_storage._has_asset_key_col_on_connection
+
+        def counted(connection: Any, name: str) -> bool:
+            asked.append(name)
+            return real(connection, name)
+
+        kept._has_asset_key_col_on_connection = counted
+        assert [kept.has_asset_key_col("cached_status_data") for _ in range(3)] == [True] * 3
+        assert [kept.has_asset_key_col("not_there_yet") for _ in range(2)] == [False] * 2
+        assert asked == ["cached_status_data", "not_there_yet", "not_there_yet"]
+
+
 def test_nothing_is_kept_open_once_the_instance_is_disposed_of(tmp_path: Path) -> None:
     with instance(tmp_path) as one:
         run_once(one)

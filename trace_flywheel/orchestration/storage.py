@@ -109,6 +109,7 @@ class KeptEventLogStorage(SqliteEventLogStorage):
     def __init__(self, base_dir: str) -> None:
         self._kept = _Kept()
         self._tables: set[str] = set()
+        self._columns: set[str] = set()
         super().__init__(base_dir)
 
     def has_table(self, table_name: str) -> bool:
@@ -116,6 +117,12 @@ class KeptEventLogStorage(SqliteEventLogStorage):
         if table_name not in self._tables and super().has_table(table_name):
             self._tables.add(table_name)
         return table_name in self._tables
+
+    def has_asset_key_col(self, column_name: str) -> bool:
+        """Asked for every step's inputs; a column that is there stays there."""
+        if column_name not in self._columns and super().has_asset_key_col(column_name):
+            self._columns.add(column_name)
+        return column_name in self._columns
 
     def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
         """`store_event` of each, in their order, stretches of asset events in one transaction a database."""
