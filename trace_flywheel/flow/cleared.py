@@ -50,9 +50,12 @@ class Texts:
     def __init__(self, clean: Sequence[Message] = ()) -> None:
         self._kept: list[Any] = [clean]  # keeps the texts, and so their identities, alive
         self._texts = {id(message.content) for message in clean}
+        self._complete = bool(clean)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """The contents in a row that was found clean."""
+        if self._complete:
+            return
         self._kept.append(row)
         for value in row.values():
             if type(value) is list:
@@ -88,7 +91,9 @@ class Cleared:
 
     def remember(self, said: bytes | None, texts: Texts, messages: Sequence[Message]) -> None:
         """A row with these messages was clean, of which `said` is the digest."""
-        if said is not None and len(self._said) < MOST_SAID and texts.hold(messages):
+        if said is None or said in self._said or len(self._said) >= MOST_SAID:
+            return
+        if texts.hold(messages):
             self._said.add(said)
 
     def line(
