@@ -125,15 +125,13 @@ class Conversation:
         return _digests(self._rests, self._fold.texts)
 
 
-def conversations(given: Iterable[tuple[Sequence[Message], Sequence[Tool]]]) -> list[Conversation]:
-    """Those of several rollouts, whose texts are folded together."""
-    made = [Conversation(messages, tools) for messages, tools in given]
-    texts, made_up = folded_texts([text for one in made for text in one._texts])
+def fold_together(conversations: Sequence[Conversation]) -> None:
+    """Fold the texts of several in one call, where each would do it by itself when it is asked."""
+    texts, made_up = folded_texts([text for one in conversations for text in one._texts])
     end = 0
-    for one in made:
+    for one in conversations:
         start, end = end, end + len(one._texts)
         one._fold = Folded(texts[start:end], made_up[start:end])
-    return made
 
 
 def masks_of(messages: Sequence[Message]) -> list[bool]:
@@ -184,24 +182,27 @@ def _bytes(text: str) -> bytes:
 def _rests(messages: Sequence[Message]) -> list[bytes]:
     """What each message says beside its text and without ids, as one JSON array."""
     rests: list[bytes] = []
-    open_calls: tuple[str, ...] = ()
+    open_calls: list[str] = []
     answered = 0
     for message in messages:
+        role, content, made = message.role, message.content, message.tool_calls
         bound: int | None = None
-        if message.role == "assistant":
-            open_calls, answered = tuple(call.id for call in message.tool_calls), 0
-        elif message.role == "tool":
+        name: str | None = None
+        if role == "assistant":
+            open_calls, answered = [call.id for call in made], 0
+        elif role == "tool":
             known = message.tool_call_id in open_calls
             bound = open_calls.index(str(message.tool_call_id)) if known else answered
             answered += 1
-        name = message.name if message.role in {"system", "user"} else None
-        if not message.tool_calls and not isinstance(message.content, list):
-            rests.append(_rest_of_text(message.role, bound, bool(message.is_error), name))
+        else:
+            name = message.name
+        if not made and not isinstance(content, list):
+            rests.append(_rest_of_text(role, bound, bool(message.is_error), name))
             continue
-        parts = [p for p in message.content if "text" not in p] if isinstance(message.content, list) else []
-        calls = [[canonical_value(call.name), canonical_arguments(call.arguments)] for call in message.tool_calls]
+        parts = [p for p in content if "text" not in p] if isinstance(content, list) else []
+        calls = [[canonical_value(call.name), canonical_arguments(call.arguments)] for call in made]
         known_parts = canonical_value(parts) if parts else parts
-        rests.append(_rest(message.role, known_parts, calls, bound, bool(message.is_error), name))
+        rests.append(_rest(role, known_parts, calls, bound, bool(message.is_error), name))
     return rests
 
 

@@ -13,7 +13,7 @@ import orjson
 from trace_flywheel.curation.golden_text import spelt
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.masking import SupervisedRollout, supervised
-from trace_flywheel.curation.message_hashes import Conversation, attempt_hash, conversations, masks_of, roles
+from trace_flywheel.curation.message_hashes import Conversation, attempt_hash, fold_together, masks_of, roles
 from trace_flywheel.curation.quality import quality
 from trace_flywheel.curation.sketch import Spans, prompt_text, supervised_text
 from trace_flywheel.records.fate import Drop
@@ -33,6 +33,8 @@ class _View(NamedTuple):
     row: SupervisedRollout | Drop
     messages: tuple[Message, ...]
     """The row's; the recorded ones of a rollout that becomes none."""
+    recorded: Conversation
+    learned: str
     n_chars: int
 
 
@@ -52,7 +54,8 @@ def entries(
         row = supervised(rollout, supervise_placeholders)
         messages = row.messages if isinstance(row, SupervisedRollout) else rollout.messages
         n_chars = sum(len(text_of(m.content)) for m in rollout.messages)
-        batch.append(_View(position, rollout, row, messages, n_chars))
+        recorded = Conversation(rollout.messages, rollout.tools)
+        batch.append(_View(position, rollout, row, messages, recorded, supervised_text(messages), n_chars))
         size += n_chars
         if size >= BATCH_CHARS or len(batch) == BATCH_ROLLOUTS:
             yield from _described(batch, part, holdout)
@@ -61,24 +64,22 @@ def entries(
 
 
 def _described(batch: Sequence[_View], part: int, holdout: Holdout) -> Iterator[IndexEntry]:
-    recorded = conversations((view.rollout.messages, view.rollout.tools) for view in batch)
-    learned = [supervised_text(view.messages) for view in batch]
-    prompts, answers = Spans.of_texts(prompt_text(view.messages) for view in batch), Spans.of_texts(learned)
+    fold_together([view.recorded for view in batch])
+    prompts = Spans.of_texts(prompt_text(view.messages) for view in batch)
+    answers = Spans.of_texts(view.learned for view in batch)
     for i, view in enumerate(batch):
-        yield _entry(view, part, holdout, recorded[i], prompts.of_row(i), answers.of_row(i), len(learned[i]))
+        yield _entry(view, part, holdout, prompts.of_row(i), answers.of_row(i))
 
 
 def _entry(
     view: _View,
     part: int,
     holdout: Holdout,
-    recorded: Conversation,
     prompt: tuple[bytes, np.ndarray],
     answer: tuple[bytes, np.ndarray],
-    n_supervised_chars: int,
 ) -> IndexEntry:
     """`prompt`, `answer`: sketch and shingles of both texts."""
-    position, rollout, row, messages, n_chars = view
+    position, rollout, row, messages, recorded, learned, n_chars = view
     fault = row if isinstance(row, Drop) else quality(row)
     # A row without a fault that says what was recorded leaves nothing to find there.
     pair_fault = quality(rollout) if fault or rollout.correction else None
@@ -134,7 +135,7 @@ def _entry(
         roles=roles(rollout.messages),
         message_hashes=recorded.hashes,
         message_norms=recorded.norms,
-        n_supervised_chars=n_supervised_chars,
+        n_supervised_chars=len(learned),
         n_chars=n_chars,
         exact_hash=learned_from.exact(masks_of(messages)),
         prompt_sketch=prompt[0],

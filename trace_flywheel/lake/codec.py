@@ -124,7 +124,7 @@ def table_of(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 def rollouts_of(table: pa.Table) -> Iterator[Rollout]:
     """The rollouts of a table made by `table_of`, in order."""
-    names = [n for n in table.schema.names if n in _FIELDS]
+    names = [n for n in table.schema.names if n in _FIELDS and table.column(n).null_count < table.num_rows]
     columns = [table.column(n).to_pylist() for n in names]
     sources = zip(*(table.column(n).to_pylist() for n in SOURCE), strict=True)
     for values, source in zip(zip(*columns, strict=True), sources, strict=True):
