@@ -6,12 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_flywheel.lake import landing, store
-from trace_flywheel.lake.parts import RolloutParts, read_rollouts
+from trace_flywheel.lake.codec import DROP_SCHEMA, SCHEMA
+from trace_flywheel.lake.columns import table
+from trace_flywheel.lake.index import INDEX_SCHEMA
+from trace_flywheel.lake.ledger import FATES_SCHEMA
+from trace_flywheel.lake.parts import RolloutParts, TableFile, read_rollouts, write_table
 from trace_flywheel.lake.quarantine import quarantine, quarantines, release
 from trace_flywheel.lake.sidecar import FORMAT, LONG_NAME, LakeError, Part, Sidecar, encode_run, file_mode
 from trace_flywheel.lake.store import Lake
@@ -190,6 +197,22 @@ def test_parts_are_cut_by_the_rows_alone(tmp_path: Path, monkeypatch: pytest.Mon
         ("part-00002.parquet", 1),
     ]
     assert [(i, r.trace_id) for i, r in read_rollouts(tmp_path / closed[1].name, frozenset({1}))] == [(1, "t3")]
+
+
+@pytest.mark.parametrize(
+    "schema", [DROP_SCHEMA, FATES_SCHEMA, INDEX_SCHEMA, SCHEMA], ids=["drops", "fates", "index", "rows"]
+)
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_a_file_without_rows_is_the_one_that_would_be_written(tmp_path: Path, schema: pa.Schema, mode: int) -> None:
+    made = [pa.array([], type=field.type) for field in schema]
+    with TableFile(tmp_path / "slow", schema, mode) as file:
+        file.write(pa.Table.from_arrays(made, schema=schema))
+    for name, empty in (("one", table([], schema)), ("two", pa.Table.from_arrays(made, schema=schema).slice(0, 0))):
+        part = write_table(tmp_path / name, empty, mode)
+        assert (tmp_path / name).read_bytes() == (tmp_path / "slow").read_bytes()
+        assert part == msgspec.structs.replace(file.part, name=name)
+        assert (tmp_path / name).stat().st_mode & 0o777 == mode
+        assert pq.read_table(tmp_path / name).schema.equals(schema)
 
 
 def test_a_mirrored_part_exists_without_a_row(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ in its facts.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +48,21 @@ def write_findings(folder: Path, outcomes: Iterable[Outcome]) -> None:
     counts: Counter[Sighting] = Counter()
     for outcome in outcomes:
         counts.update(outcome.sightings)
+    if not counts:
+        (folder / FILE).write_bytes(_no_findings())
+        return
     rows = [
         {"rule": seen.rule, "place": seen.place, "fingerprint": seen.fingerprint, "findings": n}
         for seen, n in sorted(counts.items(), key=lambda item: (item[0].rule, item[0].place, item[0].fingerprint))
     ]
     pq.write_table(table(rows, SCHEMA), folder / FILE)
+
+
+@cache
+def _no_findings() -> bytes:
+    stream = BytesIO()
+    pq.write_table(table([], SCHEMA), stream)
+    return stream.getvalue()
 
 
 def redaction_report(lake: Lake, settings: Settings) -> TableSidecar:
