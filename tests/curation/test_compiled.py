@@ -110,14 +110,14 @@ def test_a_small_job_loads_no_compiler() -> None:
 def test_the_compiler_pays_once_its_twin_has_taken_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_spent", {})
     monkeypatch.setattr(compiled, "PATIENCE", 1.0)
-    monkeypatch.setattr(compiled, "_kept_before", lambda: False)
+    monkeypatch.setattr(compiled, "_kept_before", lambda _: False)
     monkeypatch.setattr(compiled._Declared, "loaded", False)
     monkeypatch.delitem(sys.modules, "numba", raising=False)
     assert [compiled.pays("a", 0.5), compiled.pays("a", 0.5), compiled.pays("a", 0.1)] == [False, False, True]
     assert [compiled.pays("b", 0.9), compiled.pays("c", 1.5)] == [False, True]
     monkeypatch.setitem(sys.modules, "numba", sys)
     assert [compiled.pays("d", 0.25), compiled.pays("d", 0.01)] == [False, True]
-    monkeypatch.setattr(compiled, "_kept_before", lambda: True)
+    monkeypatch.setattr(compiled, "_kept_before", lambda _: True)
     assert [compiled.pays("e", 0.09), compiled.pays("e", 0.02)] == [False, True]
     monkeypatch.setattr(compiled._Declared, "loaded", True)
     assert [compiled.pays("f", 0.009), compiled.pays("f", 0.002)] == [False, True]
@@ -176,3 +176,23 @@ def test_sketching_is_a_hundred_times_faster_than_update_per_shingle(monkeypatch
     slow = time.process_time() - start
     assert ours.dtype == np.uint32
     assert slow > 100 * fast
+
+
+@pytest.mark.skipif(not compiled.COMPILED, reason="nothing is compiled here")
+def test_a_kind_of_which_no_loop_is_kept_waits_for_the_compiler_as_long_as_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loops of another kind that are kept say nothing of it."""
+    monkeypatch.setattr(compiled, "_spent", {})
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compiled, "PATIENCE", 1.0)
+    monkeypatch.setattr(compiled._Declared, "loaded", True)
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    (tmp_path / "trace_flywheel.curation.sketch._fill-0.loop").touch()
+    compiled._kept_before.cache_clear()
+    try:
+        assert compiled.pays("sketch", 0.02)
+        assert not compiled.pays("depth_kernel", 0.9)
+        assert compiled.pays("depth_kernel", 0.2)
+    finally:
+        compiled._kept_before.cache_clear()

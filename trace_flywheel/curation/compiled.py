@@ -35,27 +35,27 @@ _spent: dict[str, float] = {}
 
 
 def pays(kind: str, seconds: float) -> bool:
-    """Whether work of a kind should go through its compiled loops. `seconds`: what their twins would take for it, on a
-    slow machine. Both give the same numbers, so what a process did before never shows in a result."""
+    """Whether work of a kind, named by the module whose loops do it, should go through them. `seconds`: what their
+    twins would take for it, on a slow machine. Both give the same numbers, so what a process did before never shows in
+    a result."""
     if not COMPILED:
         return False
     spent = _spent[kind] = _spent.get(kind, 0.0) + seconds
-    return spent > PATIENCE * _share()
+    return spent > PATIENCE * _share(kind)
 
 
-def _share() -> float:
-    """Of the patience: what this process has still to do before a loop runs."""
-    if _Declared.loaded:
-        return LOADED
-    if _kept_before():
-        return KEPT
+def _share(kind: str) -> float:
+    """Of the patience: what this process has still to do before a loop of a kind runs."""
+    if _kept_before(kind):
+        return LOADED if _Declared.loaded else KEPT
     return 1 / 4 if "numba" in sys.modules else 1.0  # most of the cost is its import
 
 
 @cache
-def _kept_before() -> bool:
+def _kept_before(kind: str) -> bool:
+    """Of others nothing follows: what was never compiled here takes the compiler, with its memory."""
     folder = _folder(__file__)
-    return folder is not None and any(folder.glob(f"*{machine_code.SUFFIX}"))
+    return folder is not None and any(folder.glob(f"{__package__}.{kind}.*{machine_code.SUFFIX}"))
 
 
 def compiled(function: _F) -> _F:

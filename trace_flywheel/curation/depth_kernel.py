@@ -28,7 +28,7 @@ Blocks = tuple[np.ndarray, np.ndarray, np.ndarray]
 def blocks(words: Sequence[np.ndarray], texts: Sequence[str], table: np.ndarray) -> Blocks:
     """For each prompt the columns of its word 1-2-grams (from 0) and after them of its character n-grams (from
     2**WORD_BITS). `words`: the UTF-8 bytes that words are cut from by `table`; `texts`: what characters are read of."""
-    if not pays("depth", len(texts) * 1e-4 + sum(map(len, texts)) * 5e-7):
+    if not pays("depth_kernel", len(texts) * 1e-4 + sum(map(len, texts)) * 5e-7):
         return blocks_numpy(words, texts, table)
     sizes = [*map(len, words), *map(len, texts)]
     tokens, grams = (np.empty(k * (max(sizes, default=0) + 4), dtype=np.uint64) for k in (1, 3))

@@ -31,7 +31,7 @@ class Folded(NamedTuple):
 def folded_texts(texts: Sequence[bytes]) -> Folded:
     """`folded(text.decode()).encode()` of each UTF-8 text; those of a conversation go through one call."""
     plain = [text for text in texts if text.isascii()]
-    if not pays("fold", sum(map(len, plain)) * SECONDS):
+    if not pays("folding", sum(map(len, plain)) * SECONDS):
         return Folded([_folded(text) for text in texts], [True] * len(texts))
     joined = b"".join(plain)
     ends = np.cumsum(np.fromiter(map(len, plain), np.int64, len(plain)))

@@ -99,7 +99,7 @@ def greedy(
         np.full(len(owner), NONE, dtype=np.int64),
         np.empty(len(owner), dtype=np.int64),
     )
-    walk = _walk if pays("near", _seconds(len(order), prompt_buckets, supervised_buckets)) else plain(_walk)
+    walk = _walk if pays("near_kernel", _seconds(len(order), prompt_buckets, supervised_buckets)) else plain(_walk)
     sides = (prompt_buckets, *prompt, supervised_buckets, *supervised)
     walk(order, owner, insert, candidate, *sides, threshold, prefilter, *work, match, scores)
     return match, scores
