@@ -196,3 +196,32 @@ def test_a_kind_of_which_no_loop_is_kept_waits_for_the_compiler_as_long_as_ever(
         assert compiled.pays("depth_kernel", 0.2)
     finally:
         compiled._kept_before.cache_clear()
+
+
+OUTER = """
+from inner import inner
+from trace_flywheel.curation.compiled import compiled, plain
+@compiled
+def outer(n: int) -> int:
+    return inner(n) + 1
+print(outer(3), plain(outer)(3))
+"""
+INNER = """
+from trace_flywheel.curation.compiled import compiled
+@compiled
+def inner(n: int) -> int:
+    return n * {factor}
+"""
+
+
+@pytest.mark.skipif(not compiled.COMPILED, reason="nothing is compiled here")
+def test_a_changed_loop_in_another_file_changes_the_loops_that_call_it(tmp_path: Path) -> None:
+    (tmp_path / "outer.py").write_text(OUTER)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    for factor, both in ((10, b"31"), (20, b"61"), (20, b"61")):
+        (tmp_path / "inner.py").write_text(INNER.format(factor=factor))
+        done = subprocess.run(
+            [sys.executable, "outer.py"], cwd=tmp_path, env=environment, capture_output=True, timeout=120, check=True
+        )
+        assert done.stdout.split() == [both, both]

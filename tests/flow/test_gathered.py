@@ -1,5 +1,6 @@
 """The gathered index holds what the partitions hold, through every change, and saves opening them."""
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from trace_flywheel.flow import columns, gathered, packs
+from trace_flywheel.flow import ahead, columns, gathered, packs
 from trace_flywheel.flow.erasable import find_trace
 from trace_flywheel.flow.frame import agreeing, load_index
 from trace_flywheel.flow.gathered import index_rows
@@ -141,11 +142,31 @@ def test_packed_runs_are_not_opened(settings: Settings, monkeypatch: pytest.Monk
         index.columns.messages(np.ones(len(index.frame), dtype=bool))
 
 
-def test_a_home_that_may_only_be_read_gathers_nothing(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_runs_that_take_turns_with_large_ones_read_their_pack_once(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packs, "SMALL_ROWS", 3)
+    monkeypatch.setattr(ahead, "worker_count", lambda _: 1)
+    for n in (2, 4, 6):
+        write_run(tmp_path, f"r{n}", f"Done, and it grew by {n}.", attempts=5)
+    lake = read_all(settings)
+    index = load_index(lake)
+    seen: list[str] = []
+    before = columns.read_columns
+    monkeypatch.setattr(columns, "read_columns", lambda path, *rest: (seen.append(path.name), before(path, *rest))[1])
+    index.columns.messages(np.ones(len(index.frame), dtype=bool))
+    assert sorted(seen) == ["long-00000.parquet", *["part-00000.parquet"] * 3]
+    assert long_columns(lake) == unpacked(lake, monkeypatch)
+
+
+@pytest.mark.parametrize("error", [PermissionError(), OSError(errno.EROFS, "Read-only file system")])
+def test_a_home_that_may_only_be_read_gathers_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
     lake = read_all(settings)
 
     def refused(*_: object) -> None:
-        raise PermissionError
+        raise error
 
     monkeypatch.setattr(Lake, "put", refused)
     assert ordered(index_rows(lake, agreeing(lake)[0])) == alone(lake)

@@ -1,5 +1,6 @@
 """One writer at a time, and a second that is first at the last step is no fault."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -69,3 +70,24 @@ def test_a_folder_that_another_writer_settled_first_is_done(tmp_path: Path, monk
     monkeypatch.setattr(Path, "exists", lambda path: path != final and there(path))
     assert settle(mine, final) is False
     assert (final / "data").read_text() == "same"
+
+
+UNGUARDED = """
+import sys
+from pathlib import Path
+from trace_flywheel.flow.beside import Beside
+from trace_flywheel.lake.lock import writing
+with writing(Path(sys.argv[1])):
+    Beside(Path(sys.argv[1])).call(print, "never")
+"""
+
+
+def test_a_script_without_a_guard_is_told_and_does_not_wait_for_itself(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, script, tmp_path / "home"], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    assert 'put it under `if __name__ == "__main__":`' in done.stderr

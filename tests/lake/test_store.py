@@ -1,5 +1,6 @@
 """Partitions change whole or not at all, private text is private, and the same content has the same name."""
 
+import shutil
 import stat
 import urllib.parse
 from collections.abc import Iterator
@@ -222,8 +223,6 @@ def test_a_mirrored_part_exists_without_a_row(tmp_path: Path) -> None:
 
 
 def test_an_unpartitioned_table_is_replaced_by_its_pointer(tmp_path: Path) -> None:
-    import pyarrow as pa
-
     lake = Lake(tmp_path)
     assert lake.current("grouped_advantages") is None
     lake.put("grouped_advantages", {"groups": pa.table({"n": [1]})}, "i1", {"groups": 1})
@@ -232,3 +231,38 @@ def test_an_unpartitioned_table_is_replaced_by_its_pointer(tmp_path: Path) -> No
     assert lake.current("grouped_advantages") == second
     with pytest.raises(LakeError, match="not made yet"):
         lake.table("rl_fates", "fates")
+
+
+def killed(path: Path, *_: object, **__: object) -> None:
+    """In place of `rmtree`: one file of what is to go is gone when the process is."""
+    if files := [file for file in Path(path).rglob("*") if file.is_file()]:
+        files[0].unlink()
+        raise KeyboardInterrupt
+
+
+def test_an_asset_whose_removal_was_killed_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same content, put again, is whole: it never finds its folder half there."""
+    lake, tables = Lake(tmp_path), {name: pa.table({"n": [1, 2]}) for name in ("a", "b")}
+    lake.put("gathered_index", tables, "i1", {})
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            lake.discard("gathered_index")
+    assert lake.current("gathered_index") is None
+    lake.put("gathered_index", tables, "i1", {})
+    assert [lake.table("gathered_index", name).num_rows for name in tables] == [2, 2]
+    lake.discard("never made")
+
+
+def test_content_that_comes_back_is_whole_where_its_removal_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(tmp_path)
+    first = {name: pa.table({"n": [1, 2]}) for name in ("a", "b")}
+    lake.put("t", first, "i1", {})
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            lake.put("t", {name: pa.table({"n": [3]}) for name in first}, "i2", {})
+    lake.put("t", first, "i1", {})
+    assert [lake.table("t", name).num_rows for name in first] == [2, 2]

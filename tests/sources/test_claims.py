@@ -14,6 +14,7 @@ from trace_flywheel.sample.write import write_sample
 from trace_flywheel.sources import claims, registry
 from trace_flywheel.sources.claims import claim_of
 from trace_flywheel.sources.discover import Discovery, discover
+from trace_flywheel.sources.eval_run import EvalRunReader
 from trace_flywheel.sources.reader import listed
 from trace_flywheel.sources.run_state import state
 
@@ -246,3 +247,15 @@ def test_a_folder_that_is_claimed_no_more_is_forgotten(tmp_path: Path) -> None:
     (folder / "results.json").write_text("no rows")
     discover([tmp_path / "jobs"])
     assert str(folder) not in claims._known
+
+
+def test_what_could_not_be_read_once_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of the disk makes a run unfinished for one look, not for the life of a sensor."""
+    run_folder(tmp_path)
+    faults = [True]
+    reader = next(reader for reader in registry.READERS if isinstance(reader, EvalRunReader))
+    finished = reader.finished
+    monkeypatch.setattr(reader, "finished", lambda folder: not (faults and faults.pop()) and finished(folder))
+    assert [run.finished for run in discover([tmp_path]).runs] == [False]
+    assert [run.finished for run in discover([tmp_path]).runs] == [True]
+    assert opened(lambda: discover([tmp_path]), tmp_path, monkeypatch) == []

@@ -9,6 +9,7 @@ there.
 import fcntl
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -106,7 +107,8 @@ class _Declared:
             types = tuple(map(typeof, arguments))
             loop.compile(types)
             if file is not None:
-                with suppress(OSError):
+                # What cannot be kept, by whatever llvmlite there is, stays numba's.
+                with suppress(OSError, AttributeError, RuntimeError):
                     machine_code.keep(file, loop, kinds, types)
         self._loop = loop
         return cast(Callable[..., Any], loop)
@@ -118,10 +120,21 @@ class _Declared:
         file = self._function.__code__.co_filename
         return (_digest(file), told, *(v._sources() for _, v in seen if isinstance(v, _Declared)))
 
+    def _is_of_one_file(self) -> bool:
+        """Whether the loop and all that it is made of stand in one file."""
+        file = self._function.__code__.co_filename
+        text = Path(file).read_text("utf-8")
+        return all(
+            value._function.__code__.co_filename == file and value._is_of_one_file()
+            if isinstance(value, _Declared)
+            else not _is_constant(value) or re.search(rf"^{name}\b[^(\n]*=", text, re.MULTILINE) is not None
+            for name, value in self._seen().items()
+        )
+
     def loop(self) -> Any:
         if self._loop is None:
             names = {name: v.loop() if isinstance(v, _Declared) else v for name, v in self._seen().items()}
-            self._loop = _made(self._over(names))
+            self._loop = _made(self._over(names), self._is_of_one_file())
         return self._loop
 
     def plain(self) -> FunctionType:
@@ -158,13 +171,14 @@ def _folder(file: str) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _made(function: Callable[..., Any]) -> Any:
+def _made(function: Callable[..., Any], cached: bool) -> Any:
+    """`cached`: by numba too, which looks at one file to see whether what it kept is old."""
     _load_without_blas()
     from numba import njit
 
     # Kept code raises nothing, so a division by nothing gives what numpy gives, and no loop divides by nothing.
     try:
-        return njit(cache=True, nogil=True, error_model="numpy")(function)
+        return njit(cache=cached, nogil=True, error_model="numpy")(function)
     except RuntimeError:  # numba found no writable cache folder: compile anew in each process
         return njit(nogil=True, error_model="numpy")(function)
 

@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 
 SUFFIX = ".loop"
+FORMAT = "2"
+"""Of the files; those of another are made anew."""
 Kind = tuple[str, int, bool]
 """Of an argument: numpy's name of its type, dimensions, whether it may be written."""
 _NUMBERS: dict[type, tuple[str, Any]] = {
@@ -66,7 +68,7 @@ def _machine() -> tuple[str, ...]:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()
-    versions = version("numba"), version("llvmlite"), np.__version__
+    versions = FORMAT, version("numba"), version("llvmlite"), np.__version__
     return llvm.get_process_triple(), llvm.get_host_cpu_name(), features, *versions
 
 

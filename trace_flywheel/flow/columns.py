@@ -5,8 +5,9 @@ that a million rollouts fit into memory. Files are read run by run, in the order
 """
 
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from trace_flywheel.flow.packs import is_pack, path_of, starts_of
 from trace_flywheel.lake.sidecar import LakeError, Part, Sidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.index import PERMUTATIONS
+
+MEANWHILE = "a dataset was made"
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,11 @@ class Columns:
         # Rows of one run stand together, and its files have neighbouring numbers: a piece is one stretch of them.
         starts = np.flatnonzero(np.append(True, np.diff(self._run[file]) != 0))
         pieces = zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True)
-        yield from read_files(lambda piece: self._piece(file[slice(*piece)], at[slice(*piece)], names), list(pieces))
+        # Small runs between large ones take turns with them: their pack is not read for each.
+        pack = lru_cache(maxsize=2)(lambda path: read_columns(path, names, MEANWHILE))
+        yield from read_files(
+            lambda piece: self._piece(file[slice(*piece)], at[slice(*piece)], names, pack), list(pieces)
+        )
 
     @property
     def _run(self) -> np.ndarray:
@@ -112,9 +119,12 @@ class Columns:
         folders = (path if is_pack(path) else path.parent for path in self.files)
         return np.array([numbers.setdefault(folder, len(numbers)) for folder in folders], dtype=np.int64)
 
-    def _piece(self, file: np.ndarray, at: np.ndarray, names: Sequence[str]) -> pa.Table:
+    def _piece(
+        self, file: np.ndarray, at: np.ndarray, names: Sequence[str], pack: Callable[[Path], pa.Table]
+    ) -> pa.Table:
         numbers, which = np.unique(file, return_inverse=True)
-        tables = [read_columns(self.files[n], names, "a dataset was made") for n in numbers.tolist()]
+        paths = [self.files[n] for n in numbers.tolist()]
+        tables = [pack(path) if is_pack(path) else read_columns(path, names, MEANWHILE) for path in paths]
         bases = np.cumsum([0, *map(len, tables)])[:-1]
         return pa.concat_tables(tables).take(pa.array(bases[which] + at))
 

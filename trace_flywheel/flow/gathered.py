@@ -56,7 +56,7 @@ def index_rows(lake: Lake, runs: Sequence[Sidecar], columns: Sequence[str] | Non
     if columns is None and len(alone) > max(FEW, SHARE * len(runs)):
         try:
             return _gather(lake, runs, standing, rows)
-        except (PermissionError, FileNotFoundError):  # a home that may only be read; another process gathers
+        except OSError:  # a home that may only be read; another process gathers
             pass
     read = [table for run in alone for table in _read(lake, run, schema)]
     return pa.concat_tables([rows, *read]).unify_dictionaries()

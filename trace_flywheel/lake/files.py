@@ -141,4 +141,7 @@ def keep_only(base: Path, name: str) -> None:
     """Remove the folders beside the one that is in force; unfinished work stays."""
     for old in base.iterdir():
         if old.is_dir() and old.name != name and not is_temporary(old):
-            shutil.rmtree(old)
+            doomed = base / f"{TEMPORARY}{old.name}"  # killed halfway, it is never taken for whole again
+            shutil.rmtree(doomed, ignore_errors=True)
+            old.rename(doomed)
+            shutil.rmtree(doomed)

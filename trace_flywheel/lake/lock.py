@@ -5,6 +5,7 @@ of one folder. Readers need none: pointers change whole.
 """
 
 import fcntl
+import multiprocessing
 import os
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ def writing(home: Path, shared: bool = False) -> Iterator[None]:
     if place in _held:
         yield
         return
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        # A process that is to help runs the caller's script again, which would wait here for its caller for ever.
+        raise LakeError('this script writes to a home when it is imported; put it under `if __name__ == "__main__":`')
     try:
         place.mkdir(parents=True, exist_ok=True)
         handle = _opened(place / "lock")

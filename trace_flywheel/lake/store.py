@@ -10,8 +10,9 @@ the old one. Generations are named by their content: the same input gives the sa
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from trace_flywheel.lake.codec import drop_table, drops_of
 from trace_flywheel.lake.files import (
     OPEN_FOLDER,
     PRIVATE_FOLDER,
+    TEMPORARY,
     keep_only,
     make_folder,
     new_file,
@@ -242,6 +244,10 @@ class Lake:
         return sidecar
 
     def discard(self, asset: str) -> None:
-        """Remove an unpartitioned asset; its pointer goes first."""
-        (self.root / asset / "current").unlink(missing_ok=True)
-        shutil.rmtree(self.root / asset, ignore_errors=True)
+        """Remove an unpartitioned asset. It goes under another name first, so that neither a kill nor a reader that
+        writes in it meanwhile leaves a part of it in force."""
+        if (self.root / asset).exists():
+            gone = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=self.root))
+            with suppress(FileNotFoundError):
+                (self.root / asset).rename(gone / asset)
+            shutil.rmtree(gone, ignore_errors=True)

@@ -25,7 +25,7 @@ MOST = 64
 
 def database_of(expressions: Sequence[tuple[int, str]]) -> Any:
     """A database of (id, expression)."""
-    made_of = json.dumps([version("hyperscan"), *expressions])
+    made_of = json.dumps([version("hyperscan"), hyperscan.HS_MODE_BLOCK, *expressions])
     path = FOLDER / f"detectors-{hashlib.sha256(made_of.encode()).hexdigest()[:32]}.hs"
     kept = _kept(path)
     if kept is None:

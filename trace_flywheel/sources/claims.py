@@ -59,7 +59,8 @@ def claim_of(folder: Folder) -> Claim | None:
         return None
     claim = Claim(reader, reader.finished(folder), state)
     settled = state is not None and now - state.newest_touch > SETTLED_SECONDS
-    identity = state.identity if state is not None and settled else ""
+    # A reader takes what it cannot read just now for unfinished: it is asked again.
+    identity = state.identity if state is not None and settled and claim.finished else ""
     if len(_known) >= MOST:
         _known.clear()
     _known[path] = _Known(registry.READERS, identity, reader, claim.finished)
