@@ -266,3 +266,10 @@ def test_content_that_comes_back_is_whole_where_its_removal_was_killed(
             lake.put("t", {name: pa.table({"n": [3]}) for name in first}, "i2", {})
     lake.put("t", first, "i1", {})
     assert [lake.table("t", name).num_rows for name in first] == [2, 2]
+
+
+def test_a_table_without_rows_may_have_columns_of_any_type(tmp_path: Path) -> None:
+    kinds = [pa.null(), pa.struct([("x", pa.int8())]), pa.timestamp("us"), pa.dictionary(pa.int32(), pa.string())]
+    schema = pa.schema([(f"c{n}", kind) for n, kind in enumerate(kinds)])
+    assert write_table(tmp_path / "t", schema.empty_table()).rows == 0
+    assert pq.read_table(tmp_path / "t").schema.names == schema.names
