@@ -11,7 +11,7 @@ import pytest
 
 from trace_flywheel.flow import ahead, columns, gathered, packs
 from trace_flywheel.flow.erasable import find_trace
-from trace_flywheel.flow.frame import agreeing, load_index
+from trace_flywheel.flow.frame import Index, agreeing, load_index
 from trace_flywheel.flow.gathered import index_rows
 from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.ingest_tasks import INDEX
@@ -129,13 +129,20 @@ def test_long_columns_are_the_same_packed_and_alone(
     assert long_columns(lake) == unpacked(lake, monkeypatch), "packs are made of packs and of what was opened"
 
 
+def opened_for(index: Index, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Files that are opened for the messages of all rows."""
+    seen: list[str] = []
+    before = columns.read_columns
+    with monkeypatch.context() as patch:
+        patch.setattr(columns, "read_columns", lambda path, *rest: (seen.append(path.name), before(path, *rest))[1])
+        index.columns.messages(np.ones(len(index.frame), dtype=bool))
+    return seen
+
+
 def test_packed_runs_are_not_opened(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = read_all(settings)
     index = load_index(lake)
-    seen: list[str] = []
-    before = columns.read_columns
-    monkeypatch.setattr(columns, "read_columns", lambda path, *rest: (seen.append(path.name), before(path, *rest))[1])
-    index.columns.messages(np.ones(len(index.frame), dtype=bool))
+    seen = opened_for(index, monkeypatch)
     assert seen == ["long-00000.parquet"]
     gathered.forget(lake)
     with pytest.raises(LakeError, match="gathered anew"):
@@ -150,11 +157,7 @@ def test_small_runs_that_take_turns_with_large_ones_read_their_pack_once(
     for n in (2, 4, 6):
         write_run(tmp_path, f"r{n}", f"Done, and it grew by {n}.", attempts=5)
     lake = read_all(settings)
-    index = load_index(lake)
-    seen: list[str] = []
-    before = columns.read_columns
-    monkeypatch.setattr(columns, "read_columns", lambda path, *rest: (seen.append(path.name), before(path, *rest))[1])
-    index.columns.messages(np.ones(len(index.frame), dtype=bool))
+    seen = opened_for(load_index(lake), monkeypatch)
     assert sorted(seen) == ["long-00000.parquet", *["part-00000.parquet"] * 3]
     assert long_columns(lake) == unpacked(lake, monkeypatch)
 

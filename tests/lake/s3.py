@@ -3,6 +3,7 @@
 import http.client
 import importlib.util
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -25,6 +26,10 @@ from trace_flywheel.flow.home import lake_of, shared
 from trace_flywheel.flow.ingest import ingest
 from trace_flywheel.flow.names import every
 from trace_flywheel.flow.watch import watch
+from trace_flywheel.lake.index import index_table
+from trace_flywheel.lake.objects import Objects
+from trace_flywheel.lake.parts import write_table
+from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.settings import Settings
 
 SERVER_SECONDS = 120
@@ -196,3 +201,52 @@ def run_flow(settings: Settings) -> int:
         for kind, recipe in every(settings):
             make(curation, kind, recipe)
     return len(seen.todo)
+
+
+def environment(settings: Settings, url: str) -> dict[str, str]:
+    return {
+        "FLYWHEEL_HOME": str(settings.home),
+        "FLYWHEEL_ROOTS": json.dumps([str(root) for root in settings.roots]),
+        "FLYWHEEL_LAYOUTS": '["messages"]',
+        "FLYWHEEL_LAKE__REMOTE": url,
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+
+
+def process(settings: Settings, url: str, *words: str) -> subprocess.Popen[str]:
+    """`flywheel WORDS` over a home of the store, a process of its own."""
+    command = [sys.executable, "-m", "trace_flywheel.cli.main", *words]
+    return subprocess.Popen(
+        command,
+        env={**os.environ, **environment(settings, url)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def pointer(request: Request, end: str = "") -> bool:
+    """Whether a pointer (`latest`, `sidecar.json`, …) is put."""
+    return request.method == "PUT" and "/pointers/" in request.path and request.path.endswith(end)
+
+
+def partition(settings: Settings, answer: str, run_id: str = "jobs/a") -> None:
+    """A partition of the index asset, made by hand through the lake's own writer."""
+    lake = lake_of(settings)
+    with lake.generation("rollout_index", run_id) as folder:
+        part = write_table(folder / "part-00000.parquet", index_table([]))
+        drops = [Drop(Stage.READ, "purged", {"by": answer}, run_id=run_id)]
+        staged = lake.stage(
+            folder, "rollout_index", run_id, parts=[part], drops=drops, entered=1, inputs_digest=answer,
+            source_fingerprint=answer,
+        )  # fmt: skip
+        lake.land([staged])
+
+
+def stored_text(url: str, folder: Path) -> Path:
+    """A copy of every object that stands below a home's address."""
+    store = Objects(url)
+    for name in store.listed(""):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(store.read(name)[0])
+    return folder

@@ -1,11 +1,8 @@
 """An object store that is slow, refuses, is killed for or cut off: the old state or the new one, and one clear line."""
 
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import forkserver
@@ -13,48 +10,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.harden.erasures import holding
-from tests.lake.s3 import Door, Request, newest, run_flow, write_run
-from trace_flywheel.cli.main import main
+from tests.lake.s3 import (
+    Door,
+    Request,
+    newest,
+    partition,
+    pointer,
+    process,
+    run_flow,
+    write_run,
+)
 from trace_flywheel.flow import beside, ingest
 from trace_flywheel.flow.home import bring_up_to_date, lake_of, shared
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.watch import watch
-from trace_flywheel.lake import objects, remote_folders
-from trace_flywheel.lake.index import index_table
+from trace_flywheel.lake import objects
 from trace_flywheel.lake.objects import Objects, RemoteError
-from trace_flywheel.lake.parts import write_table
-from trace_flywheel.lake.purged import Tombstone, address_of, bury
 from trace_flywheel.lake.quarantine import quarantines
 from trace_flywheel.lake.remote import Remote
 from trace_flywheel.orchestration import helper
-from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.settings import Settings
 
 pytestmark = pytest.mark.xdist_group("s3")
 Homes = Callable[..., Settings]
-
-
-def environment(settings: Settings, url: str) -> dict[str, str]:
-    return {
-        "FLYWHEEL_HOME": str(settings.home),
-        "FLYWHEEL_ROOTS": json.dumps([str(root) for root in settings.roots]),
-        "FLYWHEEL_LAYOUTS": '["messages"]',
-        "FLYWHEEL_LAKE__REMOTE": url,
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-    }
-
-
-def process(settings: Settings, url: str, *words: str) -> subprocess.Popen[str]:
-    """`flywheel WORDS` over a home of the store, a process of its own."""
-    command = [sys.executable, "-m", "trace_flywheel.cli.main", *words]
-    return subprocess.Popen(
-        command,
-        env={**os.environ, **environment(settings, url)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def told(settings: Settings, url: str, *words: str) -> str:
@@ -92,37 +70,10 @@ def test_a_step_in_another_process_reaches_the_store_too(
     assert (made.status, made.sidecar) == ("made", lake_of(first).sidecar("rollout_index", "jobs/runs/a"))
 
 
-def pointer(request: Request, end: str = "") -> bool:
-    """Whether a pointer (`latest`, `sidecar.json`, …) is put."""
-    return request.method == "PUT" and "/pointers/" in request.path and request.path.endswith(end)
-
-
-def partition(settings: Settings, answer: str, run_id: str = "jobs/a") -> None:
-    """A partition of the index asset, made by hand through the lake's own writer."""
-    lake = lake_of(settings)
-    with lake.generation("rollout_index", run_id) as folder:
-        part = write_table(folder / "part-00000.parquet", index_table([]))
-        drops = [Drop(Stage.READ, "purged", {"by": answer}, run_id=run_id)]
-        staged = lake.stage(
-            folder, "rollout_index", run_id, parts=[part], drops=drops, entered=1, inputs_digest=answer,
-            source_fingerprint=answer,
-        )  # fmt: skip
-        lake.land([staged])
-
-
 def whole(settings: Settings) -> list[str]:
     """What the partitions of the index that a home has say, each read to its end."""
     lake = lake_of(settings)
     return [drop.evidence["by"] for sidecar in lake.sidecars("rollout_index") for drop in lake.drops(sidecar)]
-
-
-def stored_text(url: str, folder: Path) -> Path:
-    """A copy of every object that stands below a home's address."""
-    store = Objects(url)
-    for name in store.listed(""):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(store.read(name)[0])
-    return folder
 
 
 @pytest.mark.slow
@@ -315,91 +266,3 @@ def test_text_that_cannot_be_fetched_is_no_fault_of_the_run(url: str, door: Door
     assert quarantines(lake_of(second)) == ()
     door.rule = lambda _: None
     assert run_flow(second) == 1
-
-
-@pytest.mark.slow
-def test_an_erasure_that_lost_its_store_halfway_is_ended_by_the_next_command(
-    url: str, door: Door, home: Homes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Wherever it was: no object of the store holds the text any more, of versions that this home never saw either."""
-    write_run(tmp_path, "a", (0.0, 0.25, 0.5, 1.0))
-    first, second = home("first", url), home("second", url)
-    run_flow(first)
-    for name in "bc":  # of b, the versions in between, the first home knows nothing
-        write_run(tmp_path, name)
-        run_flow(second)
-    for name, value in environment(first, url).items():
-        monkeypatch.setenv(name, value)
-    ends: list[Callable[[Request], bool]] = [
-        lambda r: pointer(r, "/sidecar.json"),
-        lambda r: pointer(r, "/latest"),
-        lambda r: r.method == "POST" and "delete" in r.query,
-    ]
-    for number, end in enumerate(ends):
-        text = f"Mended a in {number} steps"
-        assert holding(stored_text(url, tmp_path / f"before-{number}"), text)
-        over: list[Request] = []
-
-        def rule(request: Request, end=end, over=over) -> str | None:
-            over.extend([request] * end(request))
-            return "403" if over else None
-
-        door.rule = rule
-        assert main(["purge", "--trace", f"a-a{number}", "--reason", "x"]) == 1
-        door.rule = lambda _: None
-        with shared(first):
-            pass
-        assert holding(stored_text(url, tmp_path / f"after-{number}"), text) == []
-        assert holding(first.home, text) == []
-    run_flow(second)
-    assert newest(second) == newest(first)
-
-
-def test_an_erasure_takes_what_killed_writers_left(url: str, home: Homes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Objects that nothing names, once they are a day old: before, they may be another writer's work."""
-    first = home("first", url)
-    with shared(first):
-        partition(first, "one")
-    named = set(Objects(url).listed(""))
-    orphan = first.home / "orphan"
-    orphan.write_bytes(b"x")
-    for name in ("lake/rollout_index/jobs%2Fa/0000/drops.parquet", "lake/t/0000/x", "datasets/d/0000/data-00000.jsonl"):
-        Objects(url).create(name, orphan)
-    for seconds, left in ((remote_folders.STALE_SECONDS, 3), (-5, 0)):
-        monkeypatch.setattr(remote_folders, "STALE_SECONDS", seconds)
-        with shared(first):
-            bury(lake_of(first).root, [Tombstone(address_of("jobs/z", str(left)), "jobs/z", "", "x")])
-        now = {name for name in Objects(url).listed("") if "purged" not in name and not name.endswith("/format")}
-        assert now >= {name for name in named if not name.endswith("/format")}
-        assert len([name for name in now if "/0000/" in name]) == left
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("writes", [1, 4])
-def test_an_erasure_killed_at_a_write_is_ended(url: str, door: Door, home: Homes, tmp_path: Path, writes: int) -> None:
-    """Done in the home and hardly in the store: the home's next command tells the store, a refresh publishes."""
-    write_run(tmp_path, "a", (0.0, 0.25, 0.5, 1.0))
-    first, second = home("first", url), home("second", url)
-    run_flow(first)
-    run_flow(second)
-    text = "Mended a in 1 steps"
-    assert holding(stored_text(url, tmp_path / "before"), text)
-    purging = process(first, url, "purge", "--trace", "a-a1", "--reason", "x")
-    seen: list[Request] = []
-
-    def rule(request: Request) -> Callable[[], None] | None:
-        seen.extend([request] * (request.method != "GET" and request.method != "HEAD"))
-        return purging.kill if len(seen) >= writes else None
-
-    door.rule = rule
-    assert purging.wait(300) == -signal.SIGKILL
-    door.rule = lambda _: None
-    assert holding(first.home, text) == []
-    assert holding(stored_text(url, tmp_path / "killed"), text), "killed too late to show anything"
-    with shared(first):
-        pass
-    assert holding(stored_text(url, tmp_path / "after"), text) == []
-    run_flow(second)
-    assert holding(second.home, text) == []
-    with shared(first):
-        assert newest(first) == newest(second)

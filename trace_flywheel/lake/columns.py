@@ -5,7 +5,6 @@ which holds no table of pandas at all. The arrays are the same, byte for byte of
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -18,15 +17,9 @@ _NUMBERS = {pa.int32(): np.int32, pa.int64(): np.int64, pa.float64(): np.float64
 
 def table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     """A table of rows; what a row lacks is null."""
-    return _table(rows, schema) if rows else _without_rows(schema)
-
-
-@lru_cache(maxsize=16)
-def _without_rows(schema: pa.Schema) -> pa.Table:
-    return _table((), schema)
-
-
-def _table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    if not rows:
+        # Of any type: a column of a table that was never told one has type null. (`schema.empty_table` imports pandas.)
+        return pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
     return pa.Table.from_arrays([column([row.get(f.name) for row in rows], f.type) for f in schema], schema=schema)
 
 

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from trace_flywheel.lake.codec import SCHEMA, SOURCE, rollouts_of, row_of, size_of, table_of
 from trace_flywheel.lake.columns import column
+from trace_flywheel.lake.columns import table as table_of_rows
 from trace_flywheel.lake.files import OPEN_FILE, new_file
 from trace_flywheel.lake.sidecar import Part
 from trace_flywheel.records.rollout import Rollout
@@ -121,8 +122,7 @@ def _without_rows(schema: bytes) -> bytes:
     stream = io.BytesIO()
     known = pa.ipc.read_schema(pa.py_buffer(schema))
     with _writer(stream, known) as writer:
-        # Of any type: a column of a table that was never told one has type null.
-        writer.write_table(pa.Table.from_arrays([pa.nulls(0, field.type) for field in known], schema=known))
+        writer.write_table(table_of_rows([], known))
     return stream.getvalue()
 
 

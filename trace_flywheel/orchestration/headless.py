@@ -9,6 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 from dagster._core.errors import DagsterExecutionInterruptedError
+from dagster._core.events import RunFailureReason
 from dagster_shared.error import SerializableErrorInfo
 from sqlalchemy.exc import OperationalError
 
@@ -97,9 +98,13 @@ def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, Serializ
 
 
 def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
-    """Whether SIGINT or SIGTERM ended it, which Dagster takes for an error of the step at work."""
+    """Whether SIGINT or SIGTERM ended it, which Dagster takes for an error of the step at work, or of the run."""
     name = DagsterExecutionInterruptedError.__name__
-    return any(error is not None and error.cls_name == name for _, error in _failures(result))
+    return any(error is not None and error.cls_name == name for _, error in _failures(result)) or any(
+        event.job_failure_data.failure_reason == RunFailureReason.UNEXPECTED_TERMINATION
+        for event in result.all_events
+        if event.is_run_failure
+    )
 
 
 def _failure(result: dg.ExecuteInProcessResult) -> str:
