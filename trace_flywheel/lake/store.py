@@ -244,8 +244,7 @@ class Lake:
         return sidecar
 
     def discard(self, asset: str) -> None:
-        """Remove an unpartitioned asset. It goes under another name first, so that neither a kill nor a reader that
-        writes in it meanwhile leaves a part of it in force."""
+        """Remove an unpartitioned asset, under another name: no kill and no reader that writes in it leaves a part."""
         if (self.root / asset).exists():
             gone = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=self.root))
             with suppress(FileNotFoundError):
