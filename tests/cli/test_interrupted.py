@@ -19,14 +19,18 @@ make, read = apart.make, ingest.all_of
 def interrupted(*arguments):
     os.kill(os.getpid(), getattr(signal, sys.argv[1]))
     return (read if sys.argv[2] == "ingest" else make)(*arguments)
+def after(*arguments):
+    yield from execute(*arguments)
+    os.kill(os.getpid(), getattr(signal, sys.argv[1]))
 def between(*_):
     os.kill(os.getpid(), getattr(signal, sys.argv[1]))
     with raise_execution_interrupts():
         yield from ()
-if sys.argv[2] == "between":
+if sys.argv[2] in ("between", "after"):
     from dagster._core.executor.in_process import InProcessExecutor
     from dagster._core.errors import raise_execution_interrupts
-    InProcessExecutor.execute = between
+    execute = InProcessExecutor.execute
+    InProcessExecutor.execute = globals()[sys.argv[2]]
 elif sys.argv[2] == "ingest":
     ingest.all_of = interrupted
 else:
@@ -35,7 +39,7 @@ sys.exit(main(sys.argv[3:]))
 """
 
 
-@pytest.mark.parametrize("where", ["ingest", "publish", "between"])
+@pytest.mark.parametrize("where", ["ingest", "publish", "between", "after"])
 @pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM"])
 def test_an_interrupted_refresh_says_so_by_its_exit_code_alone(signal: str, where: str, tmp_path: Path) -> None:
     write_sample(tmp_path / "jobs")

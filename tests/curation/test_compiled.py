@@ -16,12 +16,14 @@ from trace_flywheel.curation.dedup import matches
 from trace_flywheel.curation.sketch import Spans, shingle_hashes, sketch
 
 ANSWER = """
-import json, sys
+import json, os, sys
 if sys.argv[1] == "plain":
     sys.modules["numba"] = None
 import numpy as np, pandas as pd
 from trace_flywheel.curation import compiled
 compiled.PATIENCE = -1.0
+if "THEN" in os.environ:
+    os.environ["NUMBA_DISABLE_JIT"] = os.environ["THEN"]
 from trace_flywheel.curation.dedup import near_duplicates
 from trace_flywheel.curation.sketch import Spans
 words = [f"w{i * 7919 % 211}" for i in range(200)]
@@ -51,6 +53,16 @@ def test_same_numbers_without_a_compiler() -> None:
     plain, fast = run("plain"), run("compiled")
     assert (plain[0], fast[0]) == (False, True)
     assert plain[1:4] == fast[1:4]
+
+
+@pytest.mark.parametrize("how", ["before", "told to numba alone"])
+def test_numba_that_is_switched_off_is_no_fault(how: str, tmp_path: Path) -> None:
+    # The second is what `disable_jit` in numba's own file of settings does.
+    switch = {"NUMBA_DISABLE_JIT": "1"} if how == "before" else {"THEN": "1"}
+    off = run("off", NUMBA_CACHE_DIR=str(tmp_path), **switch)
+    assert off[0] is (how != "before")
+    assert off[1:4] == run("plain")[1:4]
+    assert not list(tmp_path.glob("*.loop"))
 
 
 def test_folder_that_cannot_be_written_is_no_fault() -> None:

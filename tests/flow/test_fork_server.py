@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 from multiprocessing import forkserver
@@ -71,6 +72,31 @@ def test_a_server_started_ahead_lets_the_caller_go_on_and_is_the_one_asked_later
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=120)
     assert done.stdout.splitlines() == ["False", "True"], done.stderr
+
+
+INTERRUPTED = """
+from trace_flywheel.flow.fork_server import start_ahead
+from trace_flywheel.flow.workers import run_tasks
+if __name__ == "__main__":
+    from tests.flow.test_fork_server import heeds
+    start_ahead("is_interrupted")
+    print(set(run_tasks(heeds, None, range(2), 2, patient=0.0)))
+"""
+
+
+def heeds(_: None, __: int) -> bool:
+    """Whether Ctrl-C reaches this process."""
+    blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    return not blocked and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_server_that_is_interrupted_while_it_starts_says_nothing_and_serves(tmp_path: Path) -> None:
+    (tmp_path / "is_interrupted.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    command = [sys.executable, tmp_path / "interrupted.py"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("{True}\n", "")
 
 
 PATIENT = """

@@ -1,6 +1,7 @@
 """The gathered index holds what the partitions hold, through every change, and saves opening them."""
 
 import errno
+import fcntl
 import json
 import shutil
 from pathlib import Path
@@ -18,6 +19,7 @@ from trace_flywheel.flow.ingest_tasks import INDEX
 from trace_flywheel.flow.purge import purge
 from trace_flywheel.flow.watch import watch
 from trace_flywheel.lake.index import GATHERED
+from trace_flywheel.lake.lock import WORKER, working
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.settings import Settings, load_settings
@@ -174,6 +176,26 @@ def test_a_home_that_may_only_be_read_gathers_nothing(
     monkeypatch.setattr(Lake, "put", refused)
     assert ordered(index_rows(lake, agreeing(lake)[0])) == alone(lake)
     assert long_columns(lake) == unpacked(lake, monkeypatch)
+
+
+def test_a_reader_gathers_nothing_while_another_process_is_at_work(settings: Settings) -> None:
+    """It may be reading what was gathered before, which would go."""
+    lake = read_all(settings)
+    index_rows(lake, agreeing(lake)[0])
+    for number in range(3, RUNS):
+        write_run(settings.roots[0].parent, f"r{number}", "Done anew.")
+    read_all(settings)
+    before = lake.current(GATHERED)
+    for name in ("lock", WORKER):
+        with open(settings.home / name, "a") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            assert ordered(index_rows(lake, agreeing(lake)[0])) == alone(lake)
+            assert lake.current(GATHERED) == before, f"{name} is held"
+    with open(settings.home / "lock", "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with working(settings.home):  # for the process that holds it
+            index_rows(lake, agreeing(lake)[0])
+    assert lake.current(GATHERED) != before
 
 
 def test_columns_and_schema_are_those_of_the_index(settings: Settings) -> None:

@@ -1,5 +1,6 @@
 """One writer at a time, and a second that is first at the last step is no fault."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trace_flywheel.lake.files import settle
-from trace_flywheel.lake.lock import writing
+from trace_flywheel.lake.lock import at_rest, working, writing
 from trace_flywheel.lake.sidecar import LakeError
 
 HOLD = """
@@ -53,6 +54,25 @@ def test_shared_writers_do_not_wait_for_each_other(tmp_path: Path, capsys: pytes
 def test_a_step_inside_a_pass_does_not_wait_for_it(tmp_path: Path) -> None:
     with writing(tmp_path), writing(tmp_path, shared=True), writing(tmp_path):
         pass
+
+
+def test_a_home_is_at_rest_while_nobody_else_writes(tmp_path: Path) -> None:
+    with holder(tmp_path, "shared") as first:
+        assert first.stdout is not None
+        assert first.stdin is not None
+        assert first.stdout.readline() == "held\n"
+        with at_rest(tmp_path) as rests:
+            assert not rests
+        with working(tmp_path), at_rest(tmp_path) as rests:
+            assert rests, "this process works for who holds the lock"
+        first.stdin.close()
+    with at_rest(tmp_path) as rests, open(tmp_path / "lock") as other:
+        assert rests
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    (tmp_path / "file").touch()
+    with at_rest(tmp_path / "file") as rests:
+        assert not rests
 
 
 def test_a_home_that_cannot_be_made_is_told(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ import numpy as np
 
 from trace_flywheel.curation import machine_code
 
-COMPILED = find_spec("numba") is not None
-"""Whether loops can be compiled; False inside a loop that runs as plain Python."""
+COMPILED = find_spec("numba") is not None and os.environ.get("NUMBA_DISABLE_JIT", "0").strip() in ("", "0")
+"""Whether loops can be compiled; False inside a loop that runs as plain Python, and where numba is switched off."""
 PATIENCE = 1.0
 """Seconds that a process spends on the twins of one kind of loop before it takes the compiler: what that costs."""
 KEPT, LOADED = 1 / 10, 1 / 100
@@ -103,6 +103,10 @@ class _Declared:
                 return kept
             loop = self.loop()
             from numba import typeof
+
+            if not hasattr(loop, "compile"):  # switched off in numba's own file of settings
+                self._loop = self.plain()
+                return cast(Callable[..., Any], self._loop)
 
             types = tuple(map(typeof, arguments))
             loop.compile(types)

@@ -7,10 +7,11 @@ started ask it for theirs, so that modules are imported once, not once for every
 import multiprocessing
 import multiprocessing.util
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
 ROOM_FOR_SOCKETS = 107 - len("/pymp-12345678/listener-12345678")
@@ -28,7 +29,6 @@ def start_ahead(module: str) -> None:
     """Have the server start, and import this module, while the caller does something else."""
     if sys.platform == "linux":
         _context(module)
-        forkserver.ensure_running()
 
 
 def is_started() -> bool:
@@ -44,7 +44,20 @@ def _context(module: str) -> Any:
     context = multiprocessing.get_context("forkserver")
     # Imported once, by the server: each import costs a process two seconds.
     context.set_forkserver_preload(["__main__", module, STAYING])
+    _start()
     return context
+
+
+def _start() -> None:
+    """Have the server run. It ignores Ctrl-C, which every process of a terminal gets, but only once it has imported its
+    modules: until then (`STAYING`) the signal waits."""
+    resource_tracker.ensure_running()  # is started with the server, and would let the signal through
+    server: Any = getattr(forkserver, "_forkserver", forkserver)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        server.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _make_room_for_sockets() -> None:

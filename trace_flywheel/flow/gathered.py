@@ -7,6 +7,7 @@ read from its own partition. When those are many, everything is gathered anew.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 from trace_flywheel.flow.ahead import read_files
 from trace_flywheel.flow.packs import LONG_SCHEMA, Packs, Place, columns_of, is_small
 from trace_flywheel.lake.index import GATHERED, INDEX_SCHEMA, SCALARS
+from trace_flywheel.lake.lock import at_rest
 from trace_flywheel.lake.parts import write_table
 from trace_flywheel.lake.sidecar import LakeError, Sidecar
 from trace_flywheel.lake.store import Lake
@@ -45,7 +47,8 @@ class Gathered(NamedTuple):
 def index_rows(lake: Lake, runs: Sequence[Sidecar], columns: Sequence[str] | None = None) -> pa.Table:
     """The scalars of the index entries of these runs, in no particular order, or some of them.
 
-    Gathers all of them where too many runs stand alone. Raises `LakeError` when a run changes meanwhile.
+    Gathers all of them where too many runs stand alone and nobody else is at work in the home, who may be reading what
+    was gathered before. Raises `LakeError` when a run changes meanwhile.
     """
     schema = SCHEMA if columns is None else pa.schema([SCHEMA.field(name) for name in columns])
     standing = gathered(lake, runs)
@@ -54,10 +57,9 @@ def index_rows(lake: Lake, runs: Sequence[Sidecar], columns: Sequence[str] | Non
         standing, rows = Gathered(None, frozenset(), {}), schema.empty_table()
     alone = [run for run in runs if run.run_id not in standing.runs]
     if columns is None and len(alone) > max(FEW, SHARE * len(runs)):
-        try:
-            return _gather(lake, runs, standing, rows)
-        except OSError:  # a home that may only be read; another process gathers
-            pass
+        with at_rest(lake.home) as alone_here, suppress(OSError):  # a home that may only be read
+            if alone_here:
+                return _gather(lake, runs, standing, rows)
     read = [table for run in alone for table in _read(lake, run, schema)]
     return pa.concat_tables([rows, *read]).unify_dictionaries()
 

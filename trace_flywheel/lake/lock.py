@@ -9,14 +9,14 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from trace_flywheel.lake.sidecar import LakeError
 
 WORKER = "lock-worker"
 _held: set[Path] = set()
-"""Homes that this process holds: a step inside a pass writes under the pass's lock."""
+"""Homes that this process holds, or works for who does: a step inside a pass writes under the pass's lock."""
 
 
 @contextmanager
@@ -50,8 +50,32 @@ def writing(home: Path, shared: bool = False) -> Iterator[None]:
 def working(home: Path, shared: bool = False) -> Iterator[None]:
     """Hold what the next writer waits for, in a process that writes for one that holds `writing`: should that one be
     killed, its lock is free at once, and this process needs a moment to see it and end."""
-    with _locked(home.absolute() / WORKER, shared, f"another flywheel ends its work in {home}; waiting for it"):
-        yield
+    place = home.absolute()
+    with _locked(place / WORKER, shared, f"another flywheel ends its work in {home}; waiting for it"):
+        new = {place} - _held
+        _held.update(new)
+        try:
+            yield
+        finally:
+            _held.difference_update(new)
+
+
+@contextmanager
+def at_rest(home: Path) -> Iterator[bool]:
+    """Whether nobody else writes to a home, nor will before the block ends: what a reader asks before it puts something
+    there for later readers. False too where the lock cannot be had."""
+    place = home.absolute()
+    with ExitStack() as kept:
+        try:
+            for name in () if place in _held else ("lock", WORKER):
+                handle = _opened(place / name)
+                kept.callback(os.close, handle)
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            kept.close()
+            yield False
+        else:
+            yield True
 
 
 @contextmanager

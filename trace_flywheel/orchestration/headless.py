@@ -4,12 +4,14 @@ Runs go into the instance of the home, so they stand in the UI's history like an
 ingested as range runs over contiguous partitions: one run, unless changed folders lie scattered among old ones.
 """
 
-from collections.abc import Iterator, Sequence
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.errors import DagsterExecutionInterruptedError
-from dagster._core.events import RunFailureReason
 from dagster_shared.error import SerializableErrorInfo
 from sqlalchemy.exc import OperationalError
 
@@ -65,17 +67,18 @@ class Headless:
     def _run(self, job_name: str, tags: dict[str, str]) -> None:
         job = self._definitions.resolve_job_def(job_name)
         try:
-            with events_together():
+            with events_together(), _signals() as came:
                 result = job.execute_in_process(
                     instance=self._instance, tags=tags, run_config=QUIET, raise_on_error=False
                 )
+                interrupted = came()
         except OperationalError as error:
             raise _unwritable(self._home, error) from None
         finally:
             helper.end()
+        if interrupted:
+            raise KeyboardInterrupt
         if not result.success:
-            if _interrupted(result):
-                raise KeyboardInterrupt
             raise FlywheelError(f"{job_name}: {_failure(result)} (run {result.run_id} in `flywheel ui`)")
 
 
@@ -97,14 +100,27 @@ def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, Serializ
             yield event.step_key or "", error
 
 
-def _interrupted(result: dg.ExecuteInProcessResult) -> bool:
-    """Whether SIGINT or SIGTERM ended it, which Dagster takes for an error of the step at work, or of the run."""
-    name = DagsterExecutionInterruptedError.__name__
-    return any(error is not None and error.cls_name == name for _, error in _failures(result)) or any(
-        event.job_failure_data.failure_reason == RunFailureReason.UNEXPECTED_TERMINATION
-        for event in result.all_events
-        if event.is_run_failure
-    )
+@contextmanager
+def _signals() -> Iterator[Callable[[], bool]]:
+    """Whether SIGINT or SIGTERM has come since the block began. Dagster takes one for an error of the step at work or
+    of the run, and forgets one that comes after the last step; Python tells of each here, whoever handles it."""
+    if threading.current_thread() is not threading.main_thread():  # where no signal arrives
+        yield lambda: False
+        return
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+
+    def came() -> bool:
+        with suppress(BlockingIOError):
+            return bool({signal.SIGINT, signal.SIGTERM} & set(os.read(reading, 4096)))
+        return False
+
+    try:
+        yield came
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reading)
+        os.close(writing)
 
 
 def _failure(result: dg.ExecuteInProcessResult) -> str:
