@@ -73,9 +73,9 @@ def test_only_files_that_are_byte_for_byte_what_was_written_here_are_not_scanned
 ) -> None:
     files = version.manifest["files"]
     assert scanned(version, monkeypatch) == []
-    monkeypatch.setattr(cleared, "_files", {(STANDARD, file["sha256"]) for file in files[1:]})
+    monkeypatch.setattr(cleared, "_files", {(STANDARD, file["sha256"]): None for file in files[1:]})
     assert scanned(version, monkeypatch) == (version.path / files[0]["path"]).read_bytes().splitlines()
-    monkeypatch.setattr(cleared, "_files", {(policy_named("off"), file["sha256"]) for file in files})
+    monkeypatch.setattr(cleared, "_files", {(policy_named("off"), file["sha256"]): None for file in files})
     assert len(scanned(version, monkeypatch)) == sum(file["rows"] for file in files)
 
 

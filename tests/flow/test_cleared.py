@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trace_flywheel.curation.holdout import Holdout
-from trace_flywheel.flow.cleared import Cleared, Objects, Texts
+from trace_flywheel.flow import cleared as cleared_files
+from trace_flywheel.flow.cleared import Cleared, Objects, Texts, is_known, remember
 from trace_flywheel.flow.publish import Finisher, layouts_for
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.message import Message, Tool, ToolCall
@@ -223,3 +224,12 @@ def test_only_a_policy_without_a_second_gate_judges_texts_apart() -> None:
     scanner = Scanner(policy_named("standard").in_force())
     assert Redactor(scanner).judges_texts_apart
     assert not Redactor(scanner, Policy(second_gate="kingfisher")).judges_texts_apart
+
+
+def test_of_files_the_last_ones_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleared_files, "_files", {})
+    monkeypatch.setattr(cleared_files, "MOST_FILES", 2)
+    policy = policy_named("standard")
+    for digest in ("a", "b", "b", "c"):
+        remember(policy, digest)
+    assert [is_known(policy, digest) for digest in "abc"] == [False, True, True]

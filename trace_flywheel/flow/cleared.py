@@ -25,12 +25,16 @@ Objects = dict[int, tuple[dict[str, Any], bytes]]
 """Objects by their identity, which is theirs as long as they stand here, and as they are encoded."""
 MOST_SAID = 50_000
 """Conversations that are remembered, in 100 bytes each. The first ones stay: the next dataset begins with them too."""
-_files: set[tuple[Policy, str]] = set()
+MOST_FILES = 10_000
+"""Files that are remembered, the last ones: those of many publications, of which one's are asked for."""
+_files: dict[tuple[Policy, str], None] = {}
 
 
 def remember(policy: Policy, sha256: str) -> None:
     """A file of these bytes was written from lines that are clean under a policy."""
-    _files.add((policy, sha256))
+    _files[policy, sha256] = None
+    if len(_files) > MOST_FILES:
+        del _files[next(iter(_files))]
 
 
 def is_known(policy: Policy, sha256: str) -> bool:
