@@ -18,6 +18,7 @@ from trace_flywheel.flow.freshness import freshness
 from trace_flywheel.flow.mix import Chosen, loss, mixed_fates
 from trace_flywheel.flow.standing import refusals
 from trace_flywheel.lake.dataset import find_version, lines, names, provenance
+from trace_flywheel.lake.ledger import fates_table
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
@@ -217,6 +218,7 @@ def test_fates_after_the_mix() -> None:
     fates = [{"trace_id": f"t{i}", "kept": True, "row_ids": [f"r{i}"], "stage": None} for i in (1, 2, 3)]
     fates.append({"trace_id": "t4", "kept": False, "row_ids": [], "stage": "quality"})
     late = {"r2": Drop(Stage.PUBLISH, "layout_refused")}
-    told = [(f["trace_id"], f["kept"], f["stage"]) for f in mixed_fates(fates, chosen, {"r1"}, late, target)]
+    mixed = mixed_fates(fates_table(fates), chosen, {"r1"}, late, target).to_pylist()
+    told = [(f["trace_id"], f["kept"], f["stage"]) for f in mixed]
     assert told == [("t1", True, None), ("t2", False, "publish"), ("t3", False, "mix"), ("t4", False, "quality")]
-    assert mixed_fates(fates, chosen, {"r1"}, late, target)[2]["reason"] == "not_in_target"
+    assert mixed[2]["reason"] == "not_in_target"

@@ -3,6 +3,7 @@
 import pytest
 
 from trace_flywheel.flow.redaction_facts import redaction_facts
+from trace_flywheel.flow.uses import Uses
 from trace_flywheel.flow.writing import Published
 from trace_flywheel.lake.sidecar import Counts, LakeError, Sidecar
 from trace_flywheel.settings import Settings, load_settings
@@ -18,7 +19,7 @@ def settings(band: float) -> Settings:
 
 def test_findings_of_all_runs_and_masked_turns_are_counted() -> None:
     facts = redaction_facts(
-        "d", [run("a", email=2), run("b", email=1, jwt=4)], Published(turns=4, turns_masked=1), settings(0.5)
+        "d", [run("a", email=2), run("b", email=1, jwt=4)], Published(Uses(), turns=4, turns_masked=1), settings(0.5)
     )
     assert facts == {
         "redaction": {"findings_in_runs": {"email": 3, "jwt": 4}, "turns": 4, "turns_masked_for_placeholders": 1}
@@ -26,11 +27,11 @@ def test_findings_of_all_runs_and_masked_turns_are_counted() -> None:
 
 
 def test_a_share_above_the_band_is_refused_and_one_on_it_is_not() -> None:
-    done = Published(turns=4, turns_masked=2)
+    done = Published(Uses(), turns=4, turns_masked=2)
     assert redaction_facts("d", [], done, settings(0.5))
     with pytest.raises(LakeError, match=r"d: not published: 2 of 4 turns \(50%\) would teach a placeholder"):
         redaction_facts("d", [], done, settings(0.49))
 
 
 def test_no_turns_is_no_share() -> None:
-    assert redaction_facts("d", [], Published(), settings(0.0))
+    assert redaction_facts("d", [], Published(Uses()), settings(0.0))

@@ -114,7 +114,7 @@ def made_in(cuts: tuple[int, ...], place: Path) -> tuple[Published, list[bytes]]
     layouts = layouts_for("sft", ["trl-sft"])
     with drafting(place, "sft_dataset", [one.NAME for one in layouts]) as draft:
         done = add_rows(draft, finished_in(cuts, draft.folder), layouts, Settings(), "sft")
-        shards = [shard for one in layouts for shard in draft.shards_of(one.NAME)]
+        shards = list(draft.shards())
         for shard in shards:
             write_shard(shard)
         return done, [(draft.folder / shard.path).read_bytes() for shard in shards]
@@ -123,7 +123,7 @@ def made_in(cuts: tuple[int, ...], place: Path) -> tuple[Published, list[bytes]]
 def test_where_the_work_is_cut_decides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trace_flywheel.flow.publish.MAX_LAYOUT_BYTES", 3_000)
     whole, files = made_in((0,), tmp_path / "whole")
-    assert whole.row_ids == {0: [sentence(1)], 1: [sentence(2)], 5: [sentence(3)]}
+    assert whole.uses.row_ids(6).to_pylist() == [[sentence(1)], [sentence(2)], [], [], [], [sentence(3)]]
     assert {row: (drop.stage, drop.reason) for row, drop in whole.late.items()} == {
         2: ("exact_duplicate", "exact_duplicate"),
         3: ("publish", "finding_after_layout"),

@@ -11,8 +11,9 @@ import pytest
 from trace_flywheel.lake import dataset, draft, shards
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.dataset import Version, find_version, versions
-from trace_flywheel.lake.draft import PROVENANCE_SCHEMA, drafting
+from trace_flywheel.lake.draft import drafting
 from trace_flywheel.lake.ledger import fates_table, ledger_of
+from trace_flywheel.lake.origins import PROVENANCE_SCHEMA
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.lake.spool import Spools
 from trace_flywheel.records.rows import Provenance

@@ -7,7 +7,7 @@ import pytest
 
 from trace_flywheel.lake.shards import Shard, cut, write_shard
 from trace_flywheel.lake.sidecar import LakeError
-from trace_flywheel.lake.spool import Place, Spools, spooled, unspool
+from trace_flywheel.lake.spool import Place, Places, Spools, spooled, unspool
 
 
 def test_lines_come_back_by_place_in_any_order(tmp_path: Path) -> None:
@@ -46,9 +46,9 @@ def test_what_is_not_what_was_written_is_not_given_back(tmp_path: Path) -> None:
 
 def test_a_file_that_somebody_had_begun_is_written_anew(tmp_path: Path) -> None:
     with Spools(tmp_path) as spools:
-        places = tuple(spools.add("a", [line]) for line in (b"1", b"2"))
+        places = [spools.add("a", [line]) for line in (b"1", b"2")]
     (tmp_path / "data-00000.jsonl").write_bytes(b"half of")
-    digest = write_shard(Shard(tmp_path, "a", "data-00000.jsonl", places[::-1]))
+    digest = write_shard(Shard(tmp_path, "a", "data-00000.jsonl", Places(places[::-1])))
     assert (tmp_path / "data-00000.jsonl").read_bytes() == b"2\n1\n"
     assert digest == "451d660bc5f37a981539cf07c4c6a182693a7d165b4589ecb1165a72555ff90a"
 
@@ -57,5 +57,5 @@ def test_files_are_cut_by_bytes_and_by_lines(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("trace_flywheel.lake.shards.SHARD_BYTES", 10)
     monkeypatch.setattr("trace_flywheel.lake.shards.SHARD_ROWS", 4)
     places = [Place(1, 0, size, lines, 0) for size, lines in ((20, 1), (5, 1), (5, 2), (1, 1), (2, 3), (0, 0), (1, 1))]
-    assert [[p.size for p in file] for file in cut(places)] == [[20], [5, 5], [1, 2], [0, 1]]
-    assert list(cut([])) == [()]
+    assert [[p.size for p in file] for file in cut(Places(places))] == [[20], [5, 5], [1, 2], [0, 1]]
+    assert [len(file) for file in cut(Places())] == [0]

@@ -8,18 +8,18 @@ list of faults, empty where it holds. Faults name rows and places, never a secre
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import orjson
+import pyarrow as pa
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.cleared import is_known
 from trace_flywheel.flow.crew import Crew
-from trace_flywheel.lake.dataset import CANONICAL, Version, fates, provenance
+from trace_flywheel.lake.dataset import CANONICAL, Version, fates, provenance, row_ids
 from trace_flywheel.lake.ledger import ledger_of
 from trace_flywheel.records.golden import Golden
 from trace_flywheel.records.message import Message, ToolCall
@@ -41,25 +41,29 @@ BUFFER = 1 << 18
 """Bytes read at once: rows are longer than Python's own buffer, which then reads lines at a third of the speed."""
 BYTES_A_SECOND = 200_000_000
 """Of files that are read, about."""
+AUDITED = ("row_id", "kind", "task_id", "run_id", "trace_ids", "grader", "source", "suite")
+"""What of the provenance of a row is looked at."""
 
 
 def audit(version: Version, crew: Crew[Holdout], policy: Policy) -> dict[str, list[str]]:
     """Faults by promise, all promises in the order of `PROMISES`. Rows are streamed, files read by the crew."""
     faults: dict[str, list[str]] = {name: [] for name in PROMISES}
-    rows = list(provenance(version))
+    rows = row_ids(version)
     faults["ledger_conserves"] += _ledger(version, rows)
-    faults["provenance_complete"] += [f for row in rows for f in _provenance(row)]
-    faults["no_golden"] += list(_golden_ids(rows, crew.shared))
+    goldens = _by_name(crew.shared)
+    for row in provenance(version, AUDITED):
+        faults["provenance_complete"] += _provenance(row)
+        if any(golden.is_task(row.task_id, row.suite) for golden in goldens.get(row.task_id, ())):
+            faults["no_golden"].append(f"row {row.row_id}: task {row.task_id}")
     most = shortage_of(version.manifest["settings"]["mix"]["shortage"])[1] if "mix" in version.manifest["facts"] else 1
-    twice = [row_id for row_id, n in Counter(row.row_id for row in rows).items() if n > most]
-    faults["row_ids_unique"] += [f"row {row_id}" for row_id in sorted(twice)]
+    faults["row_ids_unique"] += [f"row {row_id}" for row_id in _more_often(most, rows)]
     tasks = [File(version.path, file, policy, is_known(policy, file["sha256"])) for file in version.manifest["files"]]
     at, same = 0, True
     for read in crew.over(read_file, tasks, sum(task.told["bytes"] for task in tasks) / BYTES_A_SECOND):
         for promise, found in read.faults.items():
             faults[promise] += found
         if read.canonical:
-            same &= _names(row.row_id for row in rows[at : at + read.rows]) == read.row_ids
+            same &= _names(rows.slice(at, read.rows).to_pylist()) == read.row_ids
             at += read.rows
     if at != len(rows) or not same:
         faults["provenance_complete"].append(f"{at} rows in {CANONICAL}, {len(rows)} in provenance.parquet")
@@ -119,8 +123,10 @@ def _secrets(line: bytes, policy: Policy, place: str) -> Iterator[str]:
         yield f"{place}: {', '.join(sorted(found))}"
 
 
-def _ledger(version: Version, rows: Sequence[Provenance]) -> Iterator[str]:
-    table = fates(version)
+def _ledger(version: Version, rows: pa.ChunkedArray) -> Iterator[str]:
+    import pyarrow.compute as pc
+
+    table = fates(version, ("kept", "stage", "reason", "row_ids"))
     try:
         ledger = ledger_of(table)
     except AssertionError as error:
@@ -128,9 +134,21 @@ def _ledger(version: Version, rows: Sequence[Provenance]) -> Iterator[str]:
         return
     if ledger.as_json() != version.manifest["counts"]:
         yield f"fates.parquet says {ledger.as_json()}, manifest.json {version.manifest['counts']}"
-    unknown = {row for ids in table["row_ids"].to_pylist() for row in ids or ()} ^ {row.row_id for row in rows}
+    told, there = pc.unique(pc.list_flatten(table["row_ids"])), pc.unique(rows)
+    unknown = sum(
+        len(one) - (pc.sum(pc.is_in(one, other)).as_py() or 0) for one, other in ((told, there), (there, told))
+    )
     if unknown:
-        yield f"{len(unknown)} rows without a fate, or fates without their row"
+        yield f"{unknown} rows without a fate, or fates without their row"
+
+
+def _more_often(most: int, rows: pa.ChunkedArray) -> list[str]:
+    """Names that stand there more often, sorted."""
+    import pyarrow.compute as pc
+
+    counted = pc.value_counts(rows)
+    found: list[str] = counted.field("values").filter(pc.greater(counted.field("counts"), most)).to_pylist()
+    return sorted(found)
 
 
 def _provenance(row: Provenance) -> Iterator[str]:
@@ -143,15 +161,13 @@ def _provenance(row: Provenance) -> Iterator[str]:
         yield f"row {row.row_id}: {', '.join(missing)}"
 
 
-def _golden_ids(rows: Sequence[Provenance], holdout: Holdout) -> Iterator[str]:
-    """Rows whose task is a golden's by id or alias; a side that names no suite matches every suite."""
+def _by_name(holdout: Holdout) -> dict[str, list[Golden]]:
+    """Goldens by the names of their tasks; a side that names no suite matches every suite."""
     by_name: dict[str, list[Golden]] = {}
     for golden in holdout.goldens:
         for _, name in golden.names:
             by_name.setdefault(name, []).append(golden)
-    for row in rows:
-        if any(golden.is_task(row.task_id, row.suite) for golden in by_name.get(row.task_id, ())):
-            yield f"row {row.row_id}: task {row.task_id}"
+    return by_name
 
 
 def _golden(row: Mapping[str, Any], holdout: Holdout, place: str) -> Iterator[str]:

@@ -37,7 +37,7 @@ from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.draft import Draft, drafting
 from trace_flywheel.lake.files import replace_text
-from trace_flywheel.lake.ledger import fates_table, ledger_of, ordered
+from trace_flywheel.lake.ledger import ledger_of, ordered
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.redaction.redact import redactor
@@ -95,10 +95,10 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     version = dataset.read_version(source.path)
     model = DepthModel.load(depth_classifier(curation, recipe).path)
     chosen = choose(version, model, settings.mix, settings.seed, curation.index.frame)
-    before = dataset.fates(version).to_pylist()
+    before = dataset.fates(version)
     reason = loss(chosen)
     if reason is not None and not _must_give_way(standing(lake, name), before):
-        ledger = ledger_of(fates_table(mixed_fates(before, chosen, set(), {}, settings.mix.target)))
+        ledger = ledger_of(mixed_fates(before, chosen, set(), {}, settings.mix.target))
         told = {"reason": reason, "mix": _told(chosen), "ledger": ledger.as_json()}
         return refused_as(lake, name, lake.put(refusals_of(name), {}, digest, told))
     wanted = [p for p in dataset.provenance(version) if p.row_id in chosen.kept]
@@ -108,9 +108,9 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         weighted = _weighted(rows, chosen.weights)
         finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
         done = add_rows(draft, finish(weighted, finisher, draft.folder), layouts, settings, "sft", chosen.places)
-        written = {row_id for ids in done.row_ids.values() for row_id in ids}
+        written = done.uses.numbers.keys()
         late = {drop.evidence["row_id"]: drop for drop in done.late.values()}
-        fates = fates_table(mixed_fates(before, chosen, written, late, settings.mix.target))
+        fates = mixed_fates(before, chosen, written, late, settings.mix.target)
         kinds = dict(sorted(done.kinds.items()))
         tasks = {p.task_id for p in wanted if p.row_id in written}
         thresholds = {t: at for t, at in source.facts["thresholds"].items() if t in tasks}
@@ -133,13 +133,13 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     return published_as(made)
 
 
-def _must_give_way(before: Made | None, fates: list[dict[str, Any]]) -> bool:
+def _must_give_way(before: Made | None, fates: pa.Table) -> bool:
     """Whether a version holds rows that were withdrawn, erased or held out since."""
     if before is None:
         return False
     barred = {
         (fate["run_id"], fate["trace_id"])
-        for fate in fates
+        for fate in fates.select(["run_id", "trace_id", "stage", "reason"]).to_pylist()
         if fate["stage"] in (Stage.GOLDEN, Stage.REDACT) or fate["reason"] in ("withdrawn", "purged")
     }
     rows = dataset.provenance(dataset.read_version(before.path))
@@ -200,7 +200,7 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
         # Whoever is still at work ends before the draft goes.
         with closing(_finished(draft, curation, curated, layouts, settings)) as finished:
             done = add_rows(draft, finished, layouts, settings, kind)
-        fates = ordered(fates_of(curated, done.row_ids, done.late))
+        fates = ordered(fates_of(curated, done.uses, done.late))
         shown = {"kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
         shown |= done.about.as_facts()
         facts = {**curated.facts, **index.joined, **shown, "left_out": done.left_out}
@@ -233,8 +233,9 @@ def _rows_named(
 ) -> Iterator[tuple[tuple[int, ...], Row]]:
     """The rows of these ids, made from their text again. A trace that stands twice in its run gives its row once."""
     frame, given = curation.index.frame, set()
-    addresses = zip(frame["run_id"].tolist(), frame["trace_id"].tolist(), strict=True)
-    rows = np.array([row for row, address in enumerate(addresses) if address in row_ids], dtype=np.int64)
+    named = np.flatnonzero(frame["trace_id"].isin({trace for _, trace in row_ids}).to_numpy(dtype=bool))
+    addresses = zip(*(frame[name].iloc[named].tolist() for name in ("run_id", "trace_id")), strict=True)
+    rows = named[[address in row_ids for address in addresses]]
     for row, rollout in texts(curation.lake, curation.index, rows):
         made = sft_row(rollout, settings.redaction.supervise_placeholders)
         if made is not None and made.row_id == row_ids[rollout.run_id, rollout.trace_id] and made.row_id not in given:

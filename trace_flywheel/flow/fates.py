@@ -10,16 +10,17 @@ import pandas as pd
 import pyarrow as pa
 
 from trace_flywheel.flow.funnel import Curated
+from trace_flywheel.flow.uses import Uses
 from trace_flywheel.lake.columns import column, table
 from trace_flywheel.lake.ledger import FATES_SCHEMA
 from trace_flywheel.records.canonical import canonical_json
 from trace_flywheel.records.fate import Drop
 
 
-def fates_of(curated: Curated, row_ids: dict[int, list[str]], late: dict[int, Drop]) -> pa.Table:
+def fates_of(curated: Curated, uses: Uses, late: dict[int, Drop]) -> pa.Table:
     """The fate of every rollout that entered, in the order of the frame, then of those that were lost before it.
 
-    `row_ids`: by frame row the published rows that use it. `late`: kept rows whose last row publication dropped.
+    `uses`: the published rows. `late`: kept rows whose last row publication dropped.
     The grade that a later verdict took the place of is evidence, kept or dropped.
     Raises `AssertionError` when a rollout has no fate or two.
     """
@@ -30,13 +31,18 @@ def fates_of(curated: Curated, row_ids: dict[int, list[str]], late: dict[int, Dr
     dropped = drops["row"].to_numpy(dtype=np.int64)
     if kept[dropped].any():
         raise AssertionError(f"{frame['trace_id'].iat[int(dropped[kept[dropped]][0])]} is kept and dropped")
-    gone = [(row, late[row]) for row in curated.kept.tolist() if not row_ids.get(row)]
+    used = uses.counts(entered) > 0
+    gone = [(row, late[row]) for row in curated.kept[~used[curated.kept]].tolist()]
     kept[[row for row, _ in gone]] = False
     # Where each rollout's drop stands: among those of the stages, then among the late ones.
     place = np.full(entered, -1, dtype=np.int64)
     place[dropped] = np.arange(len(drops))
     place[[row for row, _ in gone]] = len(drops) + np.arange(len(gone))
-    if not (kept ^ (place >= 0)).all() or len(drops) + len(gone) + int(kept.sum()) != entered:
+    if (
+        not (kept ^ (place >= 0)).all()
+        or not (kept == used).all()
+        or len(drops) + len(gone) + int(kept.sum()) != entered
+    ):
         raise AssertionError("a rollout that entered is neither kept nor dropped")
     at = pa.array(place, mask=place < 0)
     found = {name: _texts(frame[name]) for name in ("run_id", "trace_id", "task_id")}
@@ -44,8 +50,7 @@ def fates_of(curated: Curated, row_ids: dict[int, list[str]], late: dict[int, Dr
         of_late = column([_dropped(drop)[name] for _, drop in gone], pa.string())
         found[name] = pa.chunked_array([*_texts(drops[name]).chunks, of_late]).take(at)
     found["evidence"] = _with_earlier_grades(found["evidence"], frame["superseded"])
-    used = [sorted(row_ids[row]) if is_kept else [] for row, is_kept in enumerate(kept.tolist())]
-    found |= {"kept": pa.array(kept), "row_ids": column(used, FATES_SCHEMA.field("row_ids").type)}
+    found |= {"kept": pa.array(kept), "row_ids": uses.row_ids(entered)}
     fates = pa.table([found[name] for name in FATES_SCHEMA.names], schema=FATES_SCHEMA)
     return pa.concat_tables([fates, table([_lost(drop) for drop in curated.index.lost], FATES_SCHEMA)])
 

@@ -6,19 +6,22 @@ ids: what is chosen is what was published.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Set
 from itertools import islice
 from typing import Any
 
 import msgspec
 import orjson
 import pandas as pd
+import pyarrow as pa
 
 from trace_flywheel.curation.mix import MixReport, MixShortageError, target_mix
 from trace_flywheel.curation.supervised_tokens import supervised_tokens
 from trace_flywheel.flow.depth.rows import SPELLING, UNCERTAIN, Classifier, FileRow
 from trace_flywheel.flow.depth.score import Depth, How, depths
+from trace_flywheel.lake.columns import table
 from trace_flywheel.lake.dataset import Version, lines, provenance
+from trace_flywheel.lake.ledger import FATES_SCHEMA, ordered
 from trace_flywheel.records.canonical import canonical_json
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
@@ -142,9 +145,11 @@ def _by_depth(model: Classifier, mix: Mix) -> _Labels:
 def _by_column(column: str, frame: pd.DataFrame, owners: Mapping[str, Address]) -> _Labels:
     if column not in COLUMNS:
         raise FlywheelError(f"mix.column: {column!r} is none of {DEPTH}, {', '.join(COLUMNS)}")
+    wanted = set(owners.values())
     values = {
-        (str(run), str(trace)): "none" if pd.isna(value) else str(value)
+        (run, trace): "none" if pd.isna(value) else str(value)
         for run, trace, value in zip(frame["run_id"], frame["trace_id"], frame[column], strict=True)
+        if (run, trace) in wanted
     }
 
     def labelled(rows: Iterator[FileRow]) -> Iterator[tuple[FileRow, str, Depth | None]]:
@@ -165,21 +170,24 @@ def loss(chosen: Chosen) -> str | None:
 
 
 def mixed_fates(
-    fates: Sequence[Mapping[str, Any]],
+    fates: pa.Table,
     chosen: Chosen,
-    written: set[str],
+    written: Set[str],
     late: Mapping[str, Drop],
     target: Mapping[str, float],
-) -> list[dict[str, Any]]:
+) -> pa.Table:
     """The fates of the SFT set, with those of its kept rollouts that lost their last row to the mix.
 
     `written`: ids of the rows that were published. `late`: by row id, drops of the publication itself.
     """
-    return [
-        {**fate, "row_ids": left} if left or not fate["kept"] else _dropped(fate, chosen, late, target)
-        for fate in fates
+    import pyarrow.compute as pc
+
+    kept = [
+        {**fate, "row_ids": left} if left else _dropped(fate, chosen, late, target)
+        for fate in fates.filter(fates["kept"]).to_pylist()
         for left in [[row_id for row_id in fate["row_ids"] if row_id in written]]
     ]
+    return ordered(pa.concat_tables([fates.filter(pc.invert(fates["kept"])), table(kept, FATES_SCHEMA)]))
 
 
 def _dropped(

@@ -1,5 +1,6 @@
 """What the card of a dataset says about its rows as they were published: pairs and their deltas, labels and weights."""
 
+from array import array
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -19,11 +20,11 @@ class RowFacts(msgspec.Struct):
 
     good: int = 0
     bad: int = 0
-    deltas: list[float] = []
+    deltas: "array[float]" = msgspec.field(default_factory=lambda: array("d"))
     by_source: dict[str, int] = {}
     lowest_rejected: int = 0
-    sizes: list[int] = []
-    spreads: list[float] = []
+    sizes: "array[int]" = msgspec.field(default_factory=lambda: array("q"))
+    spreads: "array[float]" = msgspec.field(default_factory=lambda: array("d"))
 
     def add(self, row: Provenance, label: bool | None) -> None:
         """`label` is that of an unpaired answer."""

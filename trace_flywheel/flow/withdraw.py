@@ -5,7 +5,7 @@
 and no statistic moves until other inputs change. In both, what is withdrawn stays out of every later version.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import partial
 from typing import Any
 
@@ -136,7 +136,7 @@ def _without(made: Made, curation: Curation, digest: str) -> Made | None:
         finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
         rows = finish(_once(version, gone), finisher, draft.folder)
         done = add_rows(draft, rows, layouts, as_then, version.manifest["kind"], places)
-        written = {row_id for ids in done.row_ids.values() for row_id in ids}
+        written = done.uses.numbers.keys()
         kept = {row.row_id: row for row in about}
         if kept.keys() - gone != written:
             raise LakeError(f"{made.name}: a row no longer passes the last gate; run `flywheel refresh` instead")
@@ -185,7 +185,7 @@ def _name(row: Provenance) -> str:
     return " > ".join(f"{run}/{trace}" for run, trace in zip(runs, row.trace_ids, strict=False))
 
 
-def _fate(fate: dict[str, Any], rows: dict[str, Provenance], written: set[str], covering: Covering) -> dict[str, Any]:
+def _fate(fate: dict[str, Any], rows: dict[str, Provenance], written: Set[str], covering: Covering) -> dict[str, Any]:
     """The fate of a rollout after the excision: out when its last row is."""
     ids = list(fate["row_ids"] or [])
     left = [row_id for row_id in ids if row_id in written]

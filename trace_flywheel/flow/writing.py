@@ -15,6 +15,7 @@ from trace_flywheel.flow.crew import Crew
 from trace_flywheel.flow.finishing import Columns, Finished
 from trace_flywheel.flow.publish import MAX_LAYOUT_BYTES, written
 from trace_flywheel.flow.row_facts import RowFacts
+from trace_flywheel.flow.uses import Uses
 from trace_flywheel.lake.draft import Draft
 from trace_flywheel.lake.shards import Shard
 from trace_flywheel.lake.spool import Place
@@ -30,9 +31,9 @@ BYTES_A_SECOND = 200_000_000
 
 
 class Published(msgspec.Struct):
-    """Which rows came through: by frame row the ids of the rows that use it, and the last drop of those without one."""
+    """Which rows came through, and by frame row the last drop of those without one."""
 
-    row_ids: dict[int, list[str]] = {}
+    uses: Uses
     late: dict[int, Drop] = {}
     kinds: dict[str, int] = {}
     graders: dict[str, set[str]] = {}
@@ -68,14 +69,13 @@ def add_rows(
 
     `places`: by row id where it stands, once for each time.
     """
-    done = Published()
-    first: dict[str, Provenance] = {}
+    done = Published(Uses(draft.numbers))
     columns: dict[Columns, None] = {}
     for row in rows:
         about = row.provenance
         came: Mapping[str, Place] | Drop | None = row.came
-        if about.row_id in first:
-            came = _again(about, first[about.row_id])
+        if (first := draft.numbers.get(about.row_id)) is not None:
+            came = _again(about, draft.origins[first])
         else:
             columns[row.columns] = None
             for name in row.left_out:
@@ -85,11 +85,9 @@ def add_rows(
             for source in row.sources:
                 done.late[source] = came
             continue
-        first[about.row_id] = about
         split = split_of(about.task_id, settings.splits, settings.seed)
         draft.add(msgspec.structs.replace(about, split=split), came, (0,) if places is None else places[about.row_id])
-        for source in row.sources:
-            done.row_ids.setdefault(source, []).append(about.row_id)
+        done.uses.add(row.sources, draft.numbers[about.row_id])
         done.about.add(about, row.label)
         done.kinds[about.kind] = done.kinds.get(about.kind, 0) + 1
         versions = done.graders.setdefault(about.grader or "none", set())

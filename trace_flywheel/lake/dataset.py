@@ -11,7 +11,7 @@ published before is kept, and nothing is written.
 
 import hashlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 CANONICAL = "messages"
 """The layout of the rows in the version folder itself."""
 MANIFEST = "dataset-manifest.v1"
+BATCH = 1_000
+"""Rows whose provenance stands as Python's objects at a time."""
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -135,23 +137,33 @@ def read_version(folder: Path) -> Version:
         raise LakeError(f"{folder}: no readable manifest ({error}); remove the folder and refresh") from None
 
 
-def fates(version: Version) -> "pa.Table":
+def fates(version: Version, columns: Sequence[str] | None = None) -> "pa.Table":
+    """Of every rollout that entered; all that is said of it, or some of it."""
     import pyarrow.parquet as pq
 
-    return pq.read_table(version.path / "fates.parquet")
+    return pq.read_table(version.path / "fates.parquet", columns=columns and list(columns))
 
 
-def provenance(version: Version) -> Iterator[Provenance]:
+def provenance(version: Version, columns: Sequence[str] | None = None) -> Iterator[Provenance]:
     """In the order of the rows."""
-    yield from provenance_in(version.path)
+    yield from provenance_in(version.path, columns)
 
 
-def provenance_in(folder: Path) -> Iterator[Provenance]:
-    """Of the rows of a version, or of an export of one."""
+def provenance_in(folder: Path, columns: Sequence[str] | None = None) -> Iterator[Provenance]:
+    """Of the rows of a version, or of an export of one, few of them at a time: one takes 2 kB as Python's objects.
+    `columns`: those that are read, where not all are."""
     import pyarrow.parquet as pq
 
-    for row in pq.read_table(folder / "provenance.parquet").to_pylist():
-        yield msgspec.convert(row, Provenance)
+    with pq.ParquetFile(folder / "provenance.parquet") as file:
+        for batch in file.iter_batches(BATCH, columns=columns and list(columns), use_threads=False):
+            yield from msgspec.convert(batch.to_pylist(), list[Provenance])
+
+
+def row_ids(version: Version) -> "pa.ChunkedArray":
+    """In the order of the rows."""
+    import pyarrow.parquet as pq
+
+    return pq.read_table(version.path / "provenance.parquet", columns=["row_id"])["row_id"]
 
 
 def rewards(version: Version) -> list[float | None]:

@@ -27,6 +27,8 @@ FATES_SCHEMA = pa.schema(
         pa.field("evidence", pa.string()),
     ]
 )
+BATCH = 1_000
+"""Fates that stand as Python's objects at a time."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -66,7 +68,12 @@ def ledger_of(fates: pa.Table) -> Ledger:
 
     kept = pc.sum(fates["kept"]).as_py() or 0
     dropped: dict[str, dict[str, int]] = {}
-    lost = fates.filter(pc.invert(fates["kept"])).group_by(["stage", "reason"]).aggregate([([], "count_all")])
+    lost = (
+        fates.select(["stage", "reason"])
+        .filter(pc.invert(fates["kept"]))
+        .group_by(["stage", "reason"])
+        .aggregate([([], "count_all")])
+    )
     for row in sorted(lost.to_pylist(), key=lambda r: (str(r["stage"]), str(r["reason"]))):
         if row["stage"] is None or row["reason"] is None:
             raise AssertionError(f"{row['count_all']} fates are neither kept nor dropped for a reason")
@@ -80,7 +87,7 @@ def ledger_of(fates: pa.Table) -> Ledger:
 def content_of(fates: pa.Table) -> str:
     """sha256 of what the fates say, whatever library wrote them to a file."""
     digest = hashlib.sha256()
-    for batch in fates.to_batches(max_chunksize=10_000):
+    for batch in fates.to_batches(max_chunksize=BATCH):
         for row in batch.to_pylist():
             digest.update(orjson.dumps(row, option=orjson.OPT_SORT_KEYS) + b"\n")
     return digest.hexdigest()

@@ -1,12 +1,12 @@
 """The files that hold a version's rows: their names by split, where they are cut, and how they are written."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from trace_flywheel.lake.files import new_file
-from trace_flywheel.lake.spool import Place, spooled
+from trace_flywheel.lake.spool import Places, spooled
 from trace_flywheel.records.rows import Split
 
 SPLITS: tuple[Split, ...] = ("train", "eval", "held_out")
@@ -27,7 +27,7 @@ class Shard(NamedTuple):
     layout: str
     path: str
     """In the folder."""
-    places: tuple[Place, ...]
+    places: Places
 
     @property
     def size(self) -> int:
@@ -45,14 +45,12 @@ def write_shard(shard: Shard) -> str:
     return digest.hexdigest()
 
 
-def cut(places: Sequence[Place]) -> Iterator[tuple[Place, ...]]:
+def cut(places: Places) -> Iterator[Places]:
     """Cut by rows and bytes; one empty shard where there is no row, so that the folder still loads as data."""
-    shard: list[Place] = []
-    rows = size = 0
-    for place in places:
+    start = rows = size = 0
+    for at, place in enumerate(places):
         if rows and (rows >= SHARD_ROWS or size + place.size > SHARD_BYTES):
-            yield tuple(shard)
-            shard, rows, size = [], 0, 0
-        shard.append(place)
+            yield places.part(start, at)
+            start, rows, size = at, 0, 0
         rows, size = rows + place.lines, size + place.size
-    yield tuple(shard)
+    yield places.part(start, len(places))

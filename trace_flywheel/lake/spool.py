@@ -4,12 +4,15 @@ Every process appends to files of its own. What one that was killed had begun is
 """
 
 import os
+import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple, Self
+
+import numpy as np
 
 from trace_flywheel.lake.sidecar import LakeError
 
@@ -23,6 +26,38 @@ class Place(NamedTuple):
     lines: int
     crc: int
     """Of their bytes: what was judged when it was written is what is read."""
+
+
+_PACKED = struct.Struct("<IQQII")
+"""A `Place`, in a tenth of the memory."""
+
+
+class Places:
+    """Many of them, in their order."""
+
+    def __init__(self, places: Iterable[Place] = ()) -> None:
+        self._packed = bytearray().join(_PACKED.pack(*place) for place in places)
+
+    def add(self, place: Place) -> None:
+        self._packed += _PACKED.pack(*place)
+
+    def __len__(self) -> int:
+        return len(self._packed) // _PACKED.size
+
+    def __iter__(self) -> Iterator[Place]:
+        return map(Place._make, _PACKED.iter_unpack(self._packed))
+
+    def part(self, start: int, end: int) -> "Places":
+        """Those from `start` to before `end`."""
+        made = Places()
+        made._packed = self._packed[start * _PACKED.size : end * _PACKED.size]
+        return made
+
+    def taken(self, numbers: np.ndarray) -> "Places":
+        """The ones with these numbers."""
+        made = Places()
+        made._packed = bytearray(np.frombuffer(self._packed, dtype=f"V{_PACKED.size}")[numbers].tobytes())
+        return made
 
 
 class Spools:

@@ -26,6 +26,7 @@ from trace_flywheel.flow.outputs import written
 from trace_flywheel.flow.pieces import rows_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Finisher, layouts_for
+from trace_flywheel.flow.uses import Uses
 from trace_flywheel.flow.validate import has_calls
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
@@ -52,20 +53,19 @@ def convert_pairs(request: Request, settings: Settings, workers: int, warn: Warn
                 lost = Drop(Stage.READ, "unreadable_file", {"text": result.reason}, run_id=result.run_id)
                 _tell_lost(outcome_of_drop(lost, result.run_id), tally, request.strict, warn)
         curated, finisher = _decided(lake, request.format, settings, inputs)
-        row_ids: dict[int, list[str]] = {}
+        uses = Uses()
         late: dict[int, Drop] = {}
         for members, row in rows_of(lake, curated, settings):
             lines = finisher.lines(row)
             if isinstance(lines, Drop):
                 late |= dict.fromkeys(members, lines)
                 continue
-            for member in members:
-                row_ids.setdefault(member, []).append(row.row_id)
+            uses.add(members, uses.numbers.setdefault(row.row_id, len(uses.numbers)))
             for line in lines[request.format]:
                 file.write(line + b"\n")
                 tally.rows += 1
                 tally.rows_with_calls += has_calls(orjson.loads(line))
-        for fate in fates_of(curated, row_ids, late).to_pylist():
+        for fate in fates_of(curated, uses, late).to_pylist():
             _tell(fate, tally, request.strict, warn)
         check_rows(request, tally)
     return tally
