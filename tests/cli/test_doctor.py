@@ -1,6 +1,7 @@
 """What is off is named with its remedy, and only what is broken fails."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,18 @@ def test_a_wrong_setting_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_a_missing_root_is_bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLYWHEEL_ROOTS", json.dumps([str(tmp_path / "nowhere")]))
     assert main(["doctor", "--home", str(tmp_path)]) == 1
+
+
+def test_a_home_that_may_only_be_read_is_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Flow(write_runs(tmp_path / "data", {"r": group("a", (1.0, 0.0), 1)}), tmp_path / "home").run()
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)  # who runs the tests may write anywhere
+    assert main(["doctor", "--home", str(tmp_path / "home"), "--json"]) == 0
+    found = findings(capsys)
+    assert (found["home"]["state"], found["lake"]["state"], found["datasets"]["state"]) == ("off", "ok", "ok")
+    assert main(["doctor", "--home", str(tmp_path / "nowhere" / "home"), "--json"]) == 1
+    assert findings(capsys)["home"]["state"] == "bad"
 
 
 def test_lines_for_people_say_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

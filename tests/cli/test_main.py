@@ -1,6 +1,8 @@
 """The command table: fast help, exit codes, one line for a user's error."""
 
 import inspect
+import json
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -95,3 +97,40 @@ def test_settings_that_make_no_sense_are_wrong_usage(tmp_path, monkeypatch, caps
     assert cli.main(["datasets", *words]) == 2
     assert said in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.toml"]
+
+
+def called(*words: str, encoding: str) -> "subprocess.CompletedProcess[bytes]":
+    """The command line in a process with this encoding of its output."""
+    code = f"import sys; from trace_flywheel.cli.main import main; sys.exit(main({list(words)!r}))"
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, cwd=Path(__file__).parents[2], timeout=120
+    )
+
+
+@pytest.mark.parametrize(
+    ("encoding", "told"),
+    [
+        ("ascii", b"\\u00e9\\u4e16\\ud83d\\ude00"),
+        ("latin-1:strict", b"\xe9\\u4e16\\ud83d\\ude00"),
+        ("utf-8:strict", "é世😀".encode()),
+    ],
+)
+def test_what_stdout_cannot_say_is_escaped(encoding: str, told: bytes, tmp_path: Path) -> None:
+    (tmp_path / "é世😀").mkdir()
+    done = called("doctor", "--home", str(tmp_path / "é世😀"), "--json", encoding=encoding)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert told in done.stdout
+    home = next(one for one in json.loads(done.stdout.decode(encoding.split(":")[0])) if one["what"] == "home")
+    assert home["found"] == str(tmp_path / "é世😀")
+
+
+def test_a_name_may_be_bytes_that_are_no_text(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"r\xff")
+    folder.mkdir()
+    (folder / "a.json").write_text('{"a": 1}')
+    done = called("redact", f"{folder}/a.json", "--out", f"{folder}/b.json", encoding="utf-8:strict")
+    assert (done.returncode, done.stdout.count(b"r\\udcff/b.json")) == (0, 1), done.stderr
+    done = called("datasets", "--home", str(folder), encoding="utf-8:strict")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.count(b"\n") == done.stderr.count(b"the home's path is not UTF-8") == 1

@@ -119,10 +119,14 @@ def _roots(settings: Any) -> Finding:
 def _home(settings: Any) -> Iterator[Finding]:
     home: Path = settings.home
     nearest = next(p for p in (home, *home.absolute().parents) if p.exists())
-    if not os.access(nearest, os.W_OK):
+    if os.access(nearest, os.W_OK):
+        yield Finding("ok", "home", str(home.absolute()))
+    elif nearest == home and os.access(home, os.R_OK | os.X_OK):
+        mend = "to refresh or to change it, be its owner or give another with --home"
+        yield Finding("off", "home", f"{home}: may only be read", mend)
+    else:
         yield Finding("bad", "home", f"{home}: not writable", "give another with --home or FLYWHEEL_HOME")
         return
-    yield Finding("ok", "home", str(home.absolute()))
     yield _guarded("lake", lambda: _lake(home))
     yield _guarded("datasets", lambda: _datasets(home))
     yield _guarded("corpora", lambda: _corpora(home, settings))

@@ -7,8 +7,11 @@ is fast and imports none of them.
 Exit codes: 0 done, 1 failed (one line on stderr), 2 wrong usage (nothing read, nothing written), 130 interrupted.
 """
 
+import codecs
 import errno
 import importlib
+import io
+import json
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -113,6 +116,7 @@ _NO_ROOM = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line (default: the process's own arguments) and return its exit code."""
+    _escape_what_stdout_cannot_say()
     try:
         typer.main.get_command(app).main(args=argv, prog_name="flywheel")
     except SystemExit as done:
@@ -126,6 +130,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return fail(f"{error.strerror}: a file found no room; what was there before is whole; make room and try again")
     return 0
+
+
+def _escape_what_stdout_cannot_say() -> None:
+    """Names of folders may be any bytes, and a terminal's encoding may lack a character: what would end a command after
+    its work is written as `\\uXXXX`, in text and in JSON."""
+    out = sys.stdout
+    if isinstance(out, io.TextIOWrapper) and (out.errors, out.encoding.lower()) != ("surrogateescape", "utf-8"):
+        codecs.register_error("flywheel", _escaped)
+        out.reconfigure(errors="flywheel")
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def fail(text: str, code: int = 1) -> int:

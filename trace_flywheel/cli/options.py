@@ -52,6 +52,12 @@ def settings_of(home: Path | None, config: Path | None, roots: list[Path] | None
     settings = load_settings(config, **given)
     if settings.home.exists() and not settings.home.is_dir():
         raise FlywheelError(f"{settings.home}: the home is a file; give a folder with --home")
+    try:
+        str(settings.home.absolute()).encode()
+    except UnicodeEncodeError:  # Dagster's files and what is published name it
+        raise FlywheelError(
+            f"{settings.home}: the home's path is not UTF-8; give another with --home, or a locale with UTF-8"
+        ) from None
     return settings
 
 
