@@ -1,5 +1,7 @@
 """Work beside the process that holds Dagster gives what work in it gives, and leaves nothing in it."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,11 +10,13 @@ import pytest
 
 from tests.flow.conftest import group, write_runs
 from tests.orchestration.test_assets import KEYS, World
-from trace_flywheel.flow import apart, beside
+from trace_flywheel.flow import apart, begun, beside
 from trace_flywheel.flow.beside import Beside
 from trace_flywheel.lake.dataset import find_version, names
 from trace_flywheel.orchestration import helper
-from trace_flywheel.orchestration.sensors import range_tags
+from trace_flywheel.orchestration.ingest_assets import INGEST_ASSETS
+from trace_flywheel.orchestration.instance import instance
+from trace_flywheel.orchestration.sensors import RANGE_KEYS, range_tags
 
 
 def published(folder: Path) -> dict[str, str]:
@@ -70,3 +74,81 @@ def test_the_process_that_holds_dagster_loads_nothing_of_what_large_work_is_done
     told, *heavy = done.stdout.split("\n", 1)
     assert told == "1 5 True", done.stderr
     assert heavy == ["\n"]
+
+
+AHEAD = """
+import json, os, signal, sys
+from pathlib import Path
+
+from trace_flywheel.cli import refresh
+from trace_flywheel.cli.main import main
+from trace_flywheel.flow import begun, beside
+from trace_flywheel.orchestration import helper
+
+beside.SMALL_BYTES = -1
+taken, headless = begun.taken, refresh._headless
+told = []
+
+def noted(function, arguments):
+    given = taken(function, arguments)
+    told.append(given is not None)
+    return given
+
+def interrupted(settings):
+    begun._begun._left[0][1].result()  # the first step is done, and the second one is under way
+    os.kill(os.getpid(), signal.SIGINT)
+
+if __name__ == "__main__":
+    helper.taken = noted
+    if sys.argv[1] == "interrupted":
+        refresh._headless = interrupted
+    code = main(["refresh", "--root", sys.argv[2], "--home", sys.argv[3]])
+    print(json.dumps(told))
+    sys.exit(code)
+"""
+
+
+def refresh_ahead(how: str, tmp_path: Path, home: str, workers: int) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-c", AHEAD, how, str(tmp_path / "data"), str(tmp_path / home)]
+    environment = {**os.environ, "FLYWHEEL_INGEST__WORKERS": str(workers)}
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_steps_begun_while_dagster_is_imported_are_those_that_its_assets_ask_for(tmp_path: Path) -> None:
+    write_runs(tmp_path / "data", {"r": group("t", (1.0, 0.0), 1), "s": group("u", (1.0, 0.0), 1)})
+    ahead, alone = (refresh_ahead("to its end", tmp_path, f"{n}", n) for n in (2, 1))
+    assert (ahead.returncode, alone.returncode) == (0, 0), ahead.stderr + alone.stderr
+    assert [json.loads(done.stdout.splitlines()[-1]) for done in (ahead, alone)] == [[True] * 3, [False] * 3]
+    homes = [tmp_path / "2", tmp_path / "1"]
+    versions = [{name: find_version(home, name).version for name in names(home)} for home in homes]
+    assert versions[0] == versions[1]
+    told = [changes(home) for home in homes]
+    assert told[0] == told[1]
+    assert set(told[0].values()) == {("made", "first time")}
+    assert len(told[0]) == 6
+
+
+def changes(home: Path) -> dict[tuple[str, str], tuple[str, str]]:
+    """What Dagster was told of each partition: status and change."""
+    made: dict[tuple[str, str], tuple[str, str]] = {}
+    for asset in INGEST_ASSETS:
+        for record in instance(home).fetch_materializations(asset.key, limit=100).records:
+            one = record.asset_materialization
+            assert one is not None
+            assert one.partition is not None
+            status, changed = (str(one.metadata[name].value) for name in ("status", "changed"))
+            made[asset.key.to_user_string(), one.partition] = status, changed
+    return made
+
+
+def test_an_interrupt_while_dagster_is_imported_ends_the_step_under_way(tmp_path: Path) -> None:
+    write_runs(tmp_path / "data", {"r": group("t", (1.0, 0.0), 1)})
+    done = refresh_ahead("interrupted", tmp_path, "home", 2)
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    again = refresh_ahead("to its end", tmp_path, "home", 2)
+    assert again.returncode == 0, again.stderr
+
+
+def test_as_many_runs_are_begun_as_one_run_of_dagster_takes() -> None:
+    assert begun.MOST_RUNS == RANGE_KEYS

@@ -6,10 +6,11 @@ Where no process may be started (Celery's daemonic workers), calls are made here
 """
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 from trace_flywheel.flow.fork_server import context_of
@@ -36,16 +37,21 @@ class Beside:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._pool: ProcessPoolExecutor | None = None
+        self._starting, self._killed = Lock(), False
 
     def call(self, function: Callable[..., Result], *arguments: Any, shared: bool = False) -> Result:
         """`function(*arguments)` over there. `shared`: others may write to the home meanwhile, as under `writing`.
         Raises `FlywheelError` where the process died."""
         if not may_have_children():
             return function(*arguments)
-        if self._pool is None:
-            self._pool = ProcessPoolExecutor(1, mp_context=context_of(function), initializer=end_with_the_caller)
+        with self._starting:
+            if self._killed:
+                raise FlywheelError("the process that was to work on it was ended")
+            if self._pool is None:
+                self._pool = ProcessPoolExecutor(1, mp_context=context_of(function), initializer=end_with_the_caller)
+            made = self._pool.submit(_called, self._home, shared, function, arguments)
         try:
-            result, error = self._pool.submit(_called, self._home, shared, function, arguments).result()
+            result, error = made.result()
         except BrokenProcessPool:
             self._pool = None
             raise FlywheelError("the process that worked on it died (out of memory, or a crash in a library)") from None
@@ -57,6 +63,17 @@ class Beside:
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
+
+    def kill(self) -> None:
+        """End the process whatever it does, from another thread; what is called then, or later, raises."""
+        with self._starting:
+            self._killed = True
+            for process in list(self._processes()):
+                process.kill()
+
+    def _processes(self) -> Iterable[Any]:
+        # `concurrent.futures` has a way to kill them from Python 3.14 on.
+        return (getattr(self._pool, "_processes", None) or {}).values()
 
 
 def _called(

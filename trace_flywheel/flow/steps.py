@@ -35,13 +35,15 @@ BATCH_RUNS, BATCH_SECONDS = 64, 3.0
 
 
 class StepResult(msgspec.Struct, frozen=True):
-    """What a step did with one run. `sidecar` has counts, digests and facts; None where nothing was ever made."""
+    """What a step did with one run. `sidecar` has counts, digests and facts; None where nothing was ever made.
+    `before`: what stood when the step came to the run."""
 
     asset: str
     run_id: str
     status: Literal["made", "unchanged", "quarantined"]
     sidecar: Sidecar | None
     reason: str = ""
+    before: Sidecar | None = None
 
 
 @dataclass
@@ -84,10 +86,17 @@ class Step(Generic[Task, Shared]):
 
     def over(self, runs: Sequence[Run], workers: int) -> Iterator[StepResult]:
         """The result of every run, in order."""
+        before: dict[str, Sidecar | None] = {}
+        for result in self._over(runs, workers, before):
+            yield msgspec.structs.replace(result, before=before.pop(result.run_id))
+
+    def _over(self, runs: Sequence[Run], workers: int, before: dict[str, Sidecar | None]) -> Iterator[StepResult]:
+        """`before` is told what stands of a run when its turn comes."""
         queue: deque[Job[Task] | StepResult] = deque()
         batch = _Batch(self)
         try:
-            for result in run_tasks(self.function, self.shared, self._tasks(runs, queue), workers, seconds=seconds_of):
+            tasks = self._tasks(runs, queue, before)
+            for result in run_tasks(self.function, self.shared, tasks, workers, seconds=seconds_of):
                 self._finish(queue, batch)
                 if batch.is_due:
                     yield from batch.land()
@@ -102,12 +111,14 @@ class Step(Generic[Task, Shared]):
                 if isinstance(left, Job):
                     left.stack.close()
 
-    def _tasks(self, runs: Sequence[Run], queue: deque[Job[Task] | StepResult]) -> Iterator[Task]:
+    def _tasks(
+        self, runs: Sequence[Run], queue: deque[Job[Task] | StepResult], before: dict[str, Sidecar | None]
+    ) -> Iterator[Task]:
         for run in runs:
+            sidecar = before[run.run_id] = self.lake.sidecar(self.asset, run.run_id)
             # Taken before reading: a change during the read shows up as a difference.
             fingerprint = run_state.fingerprint(run)
             if self.fresh(run.run_id, fingerprint):
-                sidecar = self.lake.sidecar(self.asset, run.run_id)
                 queue.append(StepResult(self.asset, run.run_id, "unchanged", sidecar))
                 continue
             stack = ExitStack()

@@ -72,6 +72,13 @@ class Lake:
         self.root = self.home / "lake"
         check_format(self.root)
 
+    def __eq__(self, other: object) -> bool:
+        """Of the same home; a connection to an object store is equal to itself alone."""
+        return isinstance(other, Lake) and (self.home, self._remote) == (other.home, other._remote)
+
+    def __hash__(self) -> int:
+        return hash(self.home)
+
     def prepare(self) -> None:
         if not (self.root / "format").is_file():
             replace_text(self.root / "format", f"{FORMAT}\n")

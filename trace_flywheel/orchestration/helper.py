@@ -4,6 +4,7 @@ grows with the rollouts. What is small is done here: the other process would tak
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from trace_flywheel.flow.begun import taken
 from trace_flywheel.flow.beside import Beside, is_small
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.ingest_tasks import INDEX
@@ -33,7 +34,9 @@ def over_all(run_id: str, settings: Settings, function: Callable[..., Result], *
 
 def over_runs(settings: Settings, runs: Sequence[Run], function: Callable[..., Result], *arguments: Any) -> Result:
     """`function(*arguments)`, a step over these runs, while others may write. Of each step only its own parts (rules of
-    redaction, compiled loops) stand in memory: its process ends with it."""
+    redaction, compiled loops) stand in memory: its process ends with it. What was begun ahead is waited for."""
+    if (begun := taken(function, arguments)) is not None:
+        return begun.result()  # type: ignore[no-any-return] # what the function returned
     if is_small(runs):
         return function(*arguments)
     beside = Beside(settings.home)

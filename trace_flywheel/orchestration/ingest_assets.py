@@ -37,7 +37,6 @@ def _materialize(
     seen = looks.of(context.run.run_id, tree)
     wanted = set(keys)
     chosen = [run for run in seen.found if run.run_id in wanted]
-    before = {key: lake.sidecar(asset, key) for key in keys}
     paths = {run.run_id: run.path for run in chosen}
     digest = None
     shared = lake, tree, seen.inputs, None
@@ -45,7 +44,7 @@ def _materialize(
     told: dict[str, metadata.Metadata] = {}
     for result in results:
         key, after = result.run_id, result.sidecar
-        told[key] = metadata.of_partition(result, before[key], paths[key])
+        told[key] = metadata.of_partition(result, paths[key])
         digest = after.content_digest if after is not None else None
         if result.status == "quarantined":
             context.log.warning(f"{key} is quarantined: {result.reason}")

@@ -26,7 +26,7 @@ FACTS_SHOWN = 30
 Metadata = dict[str, Any]
 
 
-def of_partition(result: StepResult, before: Sidecar | None, folder: Path) -> Metadata:
+def of_partition(result: StepResult, folder: Path) -> Metadata:
     """Metadata of one partition of a per-run asset."""
     shown: Metadata = {"status": result.status, "folder": dg.MetadataValue.path(str(folder))}
     if result.reason:
@@ -35,7 +35,7 @@ def of_partition(result: StepResult, before: Sidecar | None, folder: Path) -> Me
     if after is None:
         return shown
     shown |= {
-        "changed": _changed(before, after),
+        "changed": _changed(result.before, after),
         "dagster/partition_row_count": after.counts.kept,
         "rollouts_in": after.counts.entered,
         "dropped": after.counts.n_dropped,

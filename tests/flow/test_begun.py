@@ -1,0 +1,121 @@
+"""Calls that are begun before they are asked for give what they would have given then, and outlive nobody."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.flow.conftest import group, write_runs
+from trace_flywheel.flow import begun as module
+from trace_flywheel.flow import beside, ingest
+from trace_flywheel.flow.begun import begun, ingestion, taken
+from trace_flywheel.flow.home import lake_of
+from trace_flywheel.flow.watch import watch
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.settings import Settings, load_settings
+
+
+def noting(folder: Path, name: str) -> int:
+    (folder / name).write_text(str(os.getpid()))
+    return os.getpid()
+
+
+def waiting(folder: Path, name: str) -> None:
+    noting(folder, name)
+    time.sleep(60)
+
+
+def failing(text: str) -> None:
+    raise FlywheelError(text)
+
+
+def pid_in(path: Path) -> int:
+    until = time.monotonic() + 60
+    while not path.exists() or not path.read_text():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return int(path.read_text())
+
+
+def is_over(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_calls_run_in_their_order_before_they_are_asked_for(tmp_path: Path) -> None:
+    with begun(tmp_path, [(noting, (tmp_path, "first")), (noting, (tmp_path, "second"))]):
+        second = pid_in(tmp_path / "second")
+        asked = taken(noting, (tmp_path, "first"))
+        assert asked is not None
+        assert asked.result() == pid_in(tmp_path / "first") not in (os.getpid(), second)
+        asked = taken(noting, (tmp_path, "second"))
+        assert asked is not None
+        assert asked.result() == second
+        assert taken(noting, (tmp_path, "second")) is None, "each is given once"
+    assert taken(noting, (tmp_path, "first")) is None
+
+
+def test_an_error_is_told_to_the_one_who_asks_for_its_call(tmp_path: Path) -> None:
+    with begun(tmp_path, [(failing, ("the file is cut",)), (noting, (tmp_path, "after"))]):
+        pid_in(tmp_path / "after")
+        asked = taken(failing, ("the file is cut",))
+        assert asked is not None
+        with pytest.raises(FlywheelError, match=r"^the file is cut$"):
+            asked.result()
+        after = taken(noting, (tmp_path, "after"))
+        assert after is not None
+        assert after.result() == pid_in(tmp_path / "after")
+
+
+@pytest.mark.parametrize("other", [(noting, "first"), (waiting, "other")])
+def test_another_question_ends_what_was_begun(other: tuple[Callable[..., object], str], tmp_path: Path) -> None:
+    function, name = other
+    with begun(tmp_path, [(waiting, (tmp_path, "first")), (noting, (tmp_path, "second"))]):
+        pid = pid_in(tmp_path / "first")
+        assert taken(function, (tmp_path, name)) is None
+        assert is_over(pid)
+        assert taken(noting, (tmp_path, "second")) is None
+    assert not (tmp_path / "second").exists()
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_an_interrupt_ends_what_is_under_way(asked: bool, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), begun(tmp_path, [(waiting, (tmp_path, "first"))]):  # noqa: PT012 # the block is what is interrupted
+        pid = pid_in(tmp_path / "first")
+        assert not is_over(pid)
+        if asked:
+            taken(waiting, (tmp_path, "first"))
+        raise KeyboardInterrupt
+    assert is_over(pid)
+    assert taken(waiting, (tmp_path, "first")) is None
+
+
+def settings_of(tmp_path: Path, workers: int = 2) -> Settings:
+    return load_settings(home=tmp_path / "home", roots=(tmp_path / "data",), ingest={"workers": workers})
+
+
+def test_ingestion_is_foreseen_where_one_run_of_dagster_makes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_runs(tmp_path / "data", {"a": group("t", (1.0, 0.0), 1), "b": group("u", (1.0, 0.0), 1)})
+    settings = settings_of(tmp_path)
+    lake, seen = lake_of(settings), watch(settings, lake_of(settings))
+
+    def steps(settings: Settings = settings, runs: int = 2) -> list[str]:
+        return [task[0].__name__ for _, (_, task) in ingestion(lake, settings, seen.inputs, seen.todo[:runs])]
+
+    assert steps() == [], "little work"
+    monkeypatch.setattr(beside, "SMALL_BYTES", -1)
+    assert steps() == ["graded_traces", "redacted_rollouts", "rollout_index"]
+    assert steps(settings_of(tmp_path, workers=1)) == [], "the program that asks would have to share its core"
+    monkeypatch.setattr(module, "MOST_RUNS", 1)
+    assert steps() == []
+    monkeypatch.undo()
+    monkeypatch.setattr(beside, "SMALL_BYTES", -1)
+    list(ingest.graded_traces(seen.todo[:1], lake, settings, seen.inputs))
+    assert steps() == [], "one is known already"
+    assert len(steps(runs=1)) == 3

@@ -1,0 +1,96 @@
+"""Calls that are under way before the one who needs them asks, so that no core waits until it does.
+
+Who knows what is going to be asked begins it: one call after the other, each in a process of its own. Who asks gets
+what the call gave or raised, as if it had been made then. A question that is not the next one foreseen ends all that
+was begun, and so does the end of the block: its process is killed and leaves what it had landed, as any kill does.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from trace_flywheel.flow import ingest
+from trace_flywheel.flow.beside import Beside, is_small
+from trace_flywheel.flow.ingest_tasks import GRADED
+from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.workers import may_have_children, worker_count
+from trace_flywheel.lake.store import Lake
+from trace_flywheel.settings import Settings
+from trace_flywheel.sources.reader import Run
+
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+MOST_RUNS = 1_000
+"""Of which one run of Dagster ingests all; of more it is not foreseen which come first."""
+
+
+def ingestion(lake: Lake, settings: Settings, inputs: SideInputs, runs: Sequence[Run]) -> list[Call]:
+    """The calls that the assets of ingestion are going to make over runs that are to do. None where that is not sure,
+    or where nobody gave a core for it: with one worker the program that asks would take turns with it."""
+    if worker_count(settings.ingest.workers) == 1 or not may_have_children() or settings.lake.remote or is_small(runs):
+        return []
+    known = [run for run in runs if lake.sidecar(GRADED, run.run_id) is not None]
+    if len(runs) > MOST_RUNS or (known and len(runs) > 1):  # Dagster may know them scattered among others
+        return []
+    shared, steps = (
+        (lake, settings, inputs, None),
+        (ingest.graded_traces, ingest.redacted_rollouts, ingest.rollout_index),
+    )
+    return [(ingest.all_of, (shared, (step, list(runs)))) for step in steps]
+
+
+class Begun:
+    """Calls under way, in the order in which they will be asked for; others may write to the home meanwhile."""
+
+    def __init__(self, home: Path, calls: Sequence[Call]) -> None:
+        self._besides = [Beside(home) for _ in calls]
+        self._thread = ThreadPoolExecutor(1)
+        self._left: deque[tuple[Call, Future[Any]]] = deque(
+            (call, self._thread.submit(_made, beside, call)) for call, beside in zip(calls, self._besides, strict=True)
+        )
+
+    def take(self, call: Call) -> Future[Any] | None:
+        """What this call gives, if it is the next one; all others are ended if it is not."""
+        if self._left and self._left[0][0] == call:
+            return self._left.popleft()[1]
+        self.end()
+        return None
+
+    def end(self) -> None:
+        """Nothing of it is under way any more."""
+        for _, future in self._left:
+            future.cancel()
+        self._left.clear()
+        for beside in self._besides:
+            beside.kill()
+        self._thread.shutdown()
+
+
+def _made(beside: Beside, call: Call) -> Any:
+    function, arguments = call
+    try:
+        return beside.call(function, *arguments, shared=True)
+    finally:
+        beside.close()
+
+
+_begun: Begun | None = None
+
+
+@contextmanager
+def begun(home: Path, calls: Sequence[Call]) -> Iterator[None]:
+    """A block in which these calls are going to be asked for, by this process."""
+    global _begun
+    _begun = Begun(home, calls)
+    try:
+        yield
+    finally:
+        _begun.end()
+        _begun = None
+
+
+def taken(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Future[Any] | None:
+    """What a call gives that was begun already; None where it was not, and nothing else is under way then."""
+    return None if _begun is None else _begun.take((function, arguments))
