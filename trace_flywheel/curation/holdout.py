@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 import orjson
 
@@ -84,6 +85,13 @@ class Holdout:
         short = [(tokens.tobytes(), i) for i, tokens in enumerate(statements) if 0 < len(tokens) < NGRAM]
         self._short = dict(reversed(short))
         self._answers = self._answers_by_first_gram()
+
+    def digest(self) -> str:
+        """Of all that an answer depends on: two with the same say the same of every rollout."""
+        told = hashlib.sha256(msgspec.json.encode([self.goldens, self.overlap]))
+        for values in (self._grams, self._weights):
+            told.update(values.tobytes())
+        return told.hexdigest()
 
     def _tasks_with(self, asked: Iterable[np.ndarray]) -> np.ndarray:
         """In the prompts of how many tasks each golden n-gram stands."""

@@ -29,6 +29,7 @@ from trace_flywheel.flow.pieces import pieces
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Finisher, layouts_for
 from trace_flywheel.flow.redaction_facts import redaction_facts
+from trace_flywheel.flow.reused import Reused
 from trace_flywheel.flow.standing import Made, published_as, refused_as, standing, unchanged_since
 from trace_flywheel.flow.tables import depth_classifier
 from trace_flywheel.flow.texts import texts
@@ -197,8 +198,10 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
         replace_text(lake.root / "needs_grading.jsonl", "".join(f"{line}\n" for line in lines))
     layouts = layouts_for(kind, settings.layouts)
     with drafting(lake.home, name, [one.NAME for one in layouts]) as draft:
+        reused = Reused(draft, curation, kind, layouts, settings)
+        make = partial(_finished, draft, curation, layouts, settings)
         # Whoever is still at work ends before the draft goes.
-        with closing(_finished(draft, curation, curated, layouts, settings)) as finished:
+        with closing(reused.finished(curated, make)) as finished:
             done = add_rows(draft, finished, layouts, settings, kind)
         fates = ordered(fates_of(curated, done.uses, done.late))
         shown = {"kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
@@ -212,11 +215,12 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
         hashed = hashed_settings(settings, chosen, layouts)
         spread = partial(copied, curation.crew, policy_of(settings))
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep, spread)
+        reused.keep(made)
     return published_as(made)
 
 
 def _finished(
-    draft: Draft, curation: Curation, curated: Curated, layouts: Sequence[Layout], settings: Settings
+    draft: Draft, curation: Curation, layouts: Sequence[Layout], settings: Settings, curated: Curated
 ) -> Generator[Finished]:
     """The rows that were chosen, finished by the processes of the pass."""
     names, policy = tuple(one.NAME for one in layouts), policy_of(settings)

@@ -8,7 +8,7 @@ tombstones, which `obeyed` in the lake remembers, so that a pass that was killed
 from trace_flywheel.flow import erasure_reach as reach
 from trace_flywheel.flow import gathered
 from trace_flywheel.flow.erasable import named_in, published
-from trace_flywheel.lake import dataset
+from trace_flywheel.lake import dataset, lines
 from trace_flywheel.lake.files import replace_text
 from trace_flywheel.lake.purged import FILE, address_of, tombstones
 from trace_flywheel.lake.remote import Remote
@@ -26,6 +26,7 @@ def obey(lake: Lake, remote: Remote) -> None:
     if state == (noted.read_text("utf-8").strip() if noted.is_file() else ""):
         return
     gathered.forget(lake)
+    lines.forget(lake)
     there = remote.versions()
     gone = [v for v in published(lake) if v.path.relative_to(lake.home).as_posix() not in there]
     for version in gone:

@@ -52,7 +52,7 @@ def manifest_of(
     """The manifest beside rows, counts and files: inputs with digests, code, graders, facts, warnings and columns."""
     return {
         "kind": kind,
-        "code": {"version": _code_version(), "datasets": code, "ruleset": policy_of(settings).digest()},
+        "code": {"version": code_version(), "datasets": code, "ruleset": policy_of(settings).digest()},
         "inputs": {
             "digest": digest,
             "runs": [{"run_id": s.run_id, "content_digest": s.content_digest} for s in runs],
@@ -66,7 +66,8 @@ def manifest_of(
     }
 
 
-def _code_version() -> str:
+def code_version() -> str:
+    """Of this package."""
     try:
         return version("trace-flywheel")
     except PackageNotFoundError:  # a checkout that is not installed

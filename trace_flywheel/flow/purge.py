@@ -27,7 +27,7 @@ from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.names import every, name_of
 from trace_flywheel.flow.rewrite import Gone, follows, is_fresh, is_of, rewrite
 from trace_flywheel.flow.standing import Made
-from trace_flywheel.lake import dataset
+from trace_flywheel.lake import dataset, lines
 from trace_flywheel.lake.files import replace_text
 from trace_flywheel.lake.purged import UNFINISHED, Tombstone, address_of, bury, of_values, unfinished
 from trace_flywheel.lake.store import Lake
@@ -95,6 +95,7 @@ def purge(
     reach.forget_notes(lake, of_addresses, spelt)
     removed = reach.remove_versions(lake, of_addresses, doomed)
     gathered.forget(lake)
+    lines.forget(lake)
     indexed = reach.forget_rows(lake, removed)
     for run_id in named:  # no part of a run without a name is left to keep
         reach.forget_run(lake, run_id)

@@ -11,6 +11,8 @@ from trace_flywheel.records.index import PERMUTATIONS, IndexEntry
 
 GATHERED = "gathered_index"
 """A copy of the index of all runs in one file: each home makes its own."""
+LINES = "_lines"
+"""How the table is named, after its dataset, of lines that the next version may copy: each home makes its own too."""
 LISTS = {
     "message_hashes": pa.list_(pa.int64()),
     "message_norms": pa.list_(pa.int64()),

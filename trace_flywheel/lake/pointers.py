@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from trace_flywheel.lake.files import OPEN_FILE, PRIVATE_FILE, TEMPORARY
-from trace_flywheel.lake.index import GATHERED
+from trace_flywheel.lake.index import GATHERED, LINES
 
 RAW, TEXTS = "graded_traces", frozenset({"graded_traces", "redacted_rollouts"})
 """Assets whose partitions are fetched when they are read."""
@@ -26,7 +26,7 @@ def pointers(home: Path) -> Iterator[tuple[str, bytes]]:
     """(path below the home, bytes) of everything in lake and datasets that changes in place."""
     lake = home / "lake"
     for path in sorted(lake.iterdir()) if lake.is_dir() else ():
-        if path.name.startswith(TEMPORARY) or path.name == GATHERED:
+        if path.name.startswith(TEMPORARY) or path.name == GATHERED or path.name.endswith(LINES):
             continue
         if path.is_file():
             if path.name != "format" and path.suffix not in (".json", ".jsonl"):

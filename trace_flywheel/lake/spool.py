@@ -60,6 +60,20 @@ class Places:
         return made
 
 
+STANDS = 1 << 31
+"""From here on a writer is no process but the number of a file that stands elsewhere (`adopt`)."""
+
+
+def adopt(folder: Path, layout: str, number: int, path: Path) -> None:
+    """Have the lines of a file of another version read as if they were spooled (`standing`). The file itself stays."""
+    _path(folder, layout, STANDS + number).symlink_to(path.resolve())
+
+
+def standing(place: Place) -> Place:
+    """A place in a file by its number, as one in the spools of a draft that adopted it."""
+    return place._replace(writer=STANDS + place.writer)
+
+
 class Spools:
     """What this process writes of one draft, by layout. To be read once it is closed."""
 

@@ -8,6 +8,7 @@ before is removed after it (`landing`). So a reader sees the old partition or th
 the old one. Generations are named by their content: the same input gives the same name and changes nothing.
 """
 
+import hashlib
 import os
 import shutil
 import tempfile
@@ -50,7 +51,7 @@ from trace_flywheel.lake.sidecar import (
     file_mode,
     pretty,
 )
-from trace_flywheel.records.canonical import content_id, sha256_hex
+from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Drop
 
 
@@ -240,8 +241,7 @@ class Lake:
                 write_table(folder / f"{name}.parquet", table)
             if write is not None:
                 write(folder)
-            files = [(p.name, sha256_hex(p.read_bytes())) for p in sorted(folder.iterdir())]
-            digest = content_id([FORMAT, asset, files, inputs_digest])[:16]
+            digest = _digest_of(asset, folder, inputs_digest)
             sidecar = TableSidecar(FORMAT, asset, digest, inputs_digest, dict(counts))
             with new_file(folder / POINTER) as stream:
                 stream.write(pretty(sidecar).encode())
@@ -250,6 +250,10 @@ class Lake:
         keep_only(base, digest)
         return sidecar
 
+    def is_whole(self, table: TableSidecar) -> bool:
+        """Whether the files of an unpartitioned asset are, byte for byte, those that it was named by."""
+        return _digest_of(table.asset, self.root / table.asset / table.digest, table.inputs_digest) == table.digest
+
     def discard(self, asset: str) -> None:
         """Remove an unpartitioned asset, under another name: no kill and no reader that writes in it leaves a part."""
         if (self.root / asset).exists():
@@ -257,3 +261,14 @@ class Lake:
             with suppress(FileNotFoundError):
                 (self.root / asset).rename(gone / asset)
             shutil.rmtree(gone, ignore_errors=True)
+
+
+def _digest_of(asset: str, folder: Path, inputs_digest: str) -> str:
+    """The name of a version of an unpartitioned asset."""
+    files = [(path.name, _sha256(path)) for path in sorted(folder.iterdir()) if path.name != POINTER]
+    return content_id([FORMAT, asset, files, inputs_digest])[:16]
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
