@@ -53,14 +53,17 @@ def home(before: Path, tmp_path: Path) -> Path:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The dataset of each row that was made from its text."""
     seen: list[str] = []
-    make = datasets._finished
 
-    def counted(draft: Any, *rest: Any) -> Iterator[Any]:
-        for row in make(draft, *rest):
-            seen.append(draft.name)
-            yield row
+    def counted(make: Any) -> Any:
+        def one(draft: Any, *rest: Any) -> Iterator[Any]:
+            for row in make(draft, *rest):
+                seen.append(draft.name)
+                yield row
 
-    monkeypatch.setattr(datasets, "_finished", counted)
+        return one
+
+    for name in ("_finished", "_finished_here"):
+        monkeypatch.setattr(datasets, name, counted(getattr(datasets, name)))
     return seen
 
 
@@ -136,6 +139,7 @@ def test_the_rest_is_copied(case: Case, home: Path, made: list[str]) -> None:
         flow = flow_of(home, grading={"verdicts": [home / "verdicts.jsonl"]})
     flow.run()
     found = tuple(made.count(name) for name in DATASETS[:5])
+    assert "balanced_mix" not in made, "its rows stand in the SFT set"
     one = published(flow.settings.home)
     made.clear()
     assert anew(flow) == one

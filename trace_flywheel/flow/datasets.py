@@ -4,7 +4,7 @@ An asset whose inputs have not changed is left alone: a version's manifest holds
 newest version is the only record of what stands.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -14,25 +14,25 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from trace_flywheel.curation.decisions import no_drops
 from trace_flywheel.curation.depth import DepthModel
 from trace_flywheel.flow import curate, funnel
 from trace_flywheel.flow.curation import Curation
-from trace_flywheel.flow.dataset_rows import Row, sft_row
 from trace_flywheel.flow.fates import fates_of, needs_grading
 from trace_flywheel.flow.finishing import Finished, Making, finish, finish_piece
+from trace_flywheel.flow.frame import Index
 from trace_flywheel.flow.freshness import CODE, wanted_digest
 from trace_flywheel.flow.funnel import Curated
 from trace_flywheel.flow.manifest import hashed_settings, manifest_of, recipe_settings
 from trace_flywheel.flow.mix import Chosen, choose, loss, mixed_fates
 from trace_flywheel.flow.names import Kind, name_of, refusals_of
-from trace_flywheel.flow.pieces import pieces
+from trace_flywheel.flow.pieces import pieces, rows_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import Finisher, layouts_for
 from trace_flywheel.flow.redaction_facts import redaction_facts
 from trace_flywheel.flow.reused import Reused
 from trace_flywheel.flow.standing import Made, published_as, refused_as, standing, unchanged_since
 from trace_flywheel.flow.tables import depth_classifier
-from trace_flywheel.flow.texts import texts
 from trace_flywheel.flow.writing import add_rows, copied
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
@@ -105,10 +105,12 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     wanted = [p for p in dataset.provenance(version) if p.row_id in chosen.kept]
     layouts = layouts_for("sft", settings.layouts)
     with drafting(lake.home, name, [one.NAME for one in layouts]) as draft:
-        rows = _rows_named(curation, {(p.run_id, p.trace_ids[0]): p.row_id for p in wanted}, settings)
-        weighted = _weighted(rows, chosen.weights)
-        finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
-        done = add_rows(draft, finish(weighted, finisher, draft.folder), layouts, settings, "sft", chosen.places)
+        row_ids = {(p.run_id, p.trace_ids[0]): p.row_id for p in wanted}
+        reused = Reused(draft, curation, "sft", layouts, settings, source.name)
+        make = partial(_finished_here, draft, curation, layouts, settings)
+        with closing(reused.finished(_named(curation.index, row_ids), make)) as finished:
+            rows = _of_ids(finished, row_ids, chosen.weights)
+            done = add_rows(draft, rows, layouts, settings, "sft", chosen.places)
         written = done.uses.numbers.keys()
         late = {drop.evidence["row_id"]: drop for drop in done.late.values()}
         fates = mixed_fates(before, chosen, written, late, settings.mix.target)
@@ -153,15 +155,18 @@ def _told(chosen: Chosen) -> dict[str, Any]:
     return chosen.report.as_dict() | {name: value for name, value in more.items() if value}
 
 
-def _weighted(
-    rows: Iterator[tuple[tuple[int, ...], Row]], weights: dict[str, float]
-) -> Iterator[tuple[tuple[int, ...], Row]]:
-    """The rows, each with its weight in training, where the mix gives weights."""
-    for sources, row in rows:
-        weight = weights.get(row.row_id)
-        if weight is not None:
-            row = msgspec.structs.replace(row, provenance=msgspec.structs.replace(row.provenance, weight=weight))
-        yield sources, row
+def _of_ids(
+    rows: Iterable[Finished], row_ids: Mapping[tuple[str, str], str], weights: Mapping[str, float]
+) -> Iterator[Finished]:
+    """The rows of these ids, each with its weight in training, where the mix gives weights. A trace that stands twice
+    in its run gives its row once."""
+    given: set[str] = set()
+    for row in rows:
+        about = row.provenance
+        if about.row_id == row_ids[about.run_id, about.trace_ids[0]] and about.row_id not in given:
+            given.add(about.row_id)
+            weighted = msgspec.structs.replace(about, weight=weights.get(about.row_id))
+            yield msgspec.structs.replace(row, provenance=weighted)
 
 
 def decided(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Curated:
@@ -232,16 +237,19 @@ def _finished(
         yield from done
 
 
-def _rows_named(
-    curation: Curation, row_ids: dict[tuple[str, str], str], settings: Settings
-) -> Iterator[tuple[tuple[int, ...], Row]]:
-    """The rows of these ids, made from their text again. A trace that stands twice in its run gives its row once."""
-    frame, given = curation.index.frame, set()
-    named = np.flatnonzero(frame["trace_id"].isin({trace for _, trace in row_ids}).to_numpy(dtype=bool))
-    addresses = zip(*(frame[name].iloc[named].tolist() for name in ("run_id", "trace_id")), strict=True)
-    rows = named[[address in row_ids for address in addresses]]
-    for row, rollout in texts(curation.lake, curation.index, rows):
-        made = sft_row(rollout, settings.redaction.supervise_placeholders)
-        if made is not None and made.row_id == row_ids[rollout.run_id, rollout.trace_id] and made.row_id not in given:
-            given.add(made.row_id)
-            yield (row,), made
+def _finished_here(
+    draft: Draft, curation: Curation, layouts: Sequence[Layout], settings: Settings, curated: Curated
+) -> Generator[Finished]:
+    """The SFT rows that were chosen, finished by this process: few, where any."""
+    if len(curated.kept):
+        finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
+        rows = rows_of(curation.lake, curated, settings)
+        yield from finish(rows, finisher, draft.folder)
+
+
+def _named(index: Index, addresses: Collection[tuple[str, str]]) -> Curated:
+    """The rollouts at these addresses: run and trace."""
+    frame = index.frame
+    named = np.flatnonzero(frame["trace_id"].isin({trace for _, trace in addresses}).to_numpy(dtype=bool))
+    found = zip(*(frame[name].iloc[named].tolist() for name in ("run_id", "trace_id")), strict=True)
+    return Curated("sft", index, named[[address in addresses for address in found]], no_drops())
