@@ -250,3 +250,25 @@ def test_sub_agents_of_the_conformance_case(shared_dir: Path, tmp_path: Path) ->
     spawned = [(e.index, e.spawned_by) for e in ringlog.exchanges if e.purpose == "subagent"]
     assert main == [0, 3]
     assert spawned == [(1, "toolu_demo_plan_spawn_0002"), (2, "toolu_demo_plan_spawn_0002")]
+
+
+def test_an_opencode_helper_is_known_by_its_prompt_however_the_requests_alternate(tmp_path: Path) -> None:
+    """What was found of one request is taken over for those that go on with it, and for no other."""
+    agent = {"role": "system", "content": "You are an agent."}
+    title = {"role": "system", "content": "You are a title generator. Be short."}
+    late = {"role": "system", "content": "You are a title generator."}
+    exchanges = [
+        chat(answer("c1"), [agent, USER]),
+        chat("A title", [title, USER], tools=None),
+        chat(answer("c2"), [agent, USER, turn("c1"), result("c1")]),
+        chat("Another", [title, USER, {"role": "assistant", "content": "A title"}, USER], tools=None),
+        chat("done", [agent, USER, turn("c1"), result("c1"), turn("c2"), result("c2"), late]),
+        chat("A third", [USER], tools=None),
+        chat("A fourth", [USER, {"role": "assistant", "content": "A third"}, late], tools=None),
+    ]
+    found = threads(tmp_path, exchanges, agent="opencode")
+    assert told(found) == [
+        ("agent", [0, 2, 4], None),
+        ("title", [1, 3, 6], None),
+        ("helper", [5], None),
+    ]

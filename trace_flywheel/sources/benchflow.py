@@ -37,7 +37,7 @@ class BenchFlow:
         return all(os.path.lexists(trial / folders.RESULT) for trial in folders.trials(folder.path))
 
     def units(self, run: Run) -> Sequence[Unit]:
-        return [Unit(trial, trial.relative_to(run.root).as_posix(), _size(trial)) for trial in folders.trials(run.path)]
+        return [Unit(trial, _below(trial, run.root), _size(str(trial))) for trial in folders.trials(run.path)]
 
     def read(self, run: Run, unit: Unit, options: ReadOptions) -> Iterator[Rollout | Drop]:
         result = read_document(folders.inside(unit.path / folders.RESULT), run.root, options.max_line_bytes)
@@ -51,7 +51,7 @@ class BenchFlow:
             yield lost(run, unit, "unknown_shape", {"text": text}, None)
         elif result.value.get("purpose") == "reviewer":
             return
-        elif folders.listing(unit.path / "trajectory").denied:
+        elif folders.is_denied(f"{unit.path}/trajectory"):
             yield lost(run, unit, "unreadable_file", {"text": "Permission denied"}, result.value, "trajectory")
         else:
             yield Trial(run, unit, options, result.value, result.sha256).read()
@@ -60,11 +60,17 @@ class BenchFlow:
 READER = BenchFlow()
 
 
-def _size(trial: Path) -> int:
+def _below(trial: Path, root: Path) -> str:
+    """POSIX path of a trial below its root."""
+    spelt, above = trial.as_posix(), root.as_posix().rstrip("/") + "/"
+    return spelt[len(above) :] if spelt.startswith(above) else trial.relative_to(root).as_posix()
+
+
+def _size(trial: str) -> int:
     total = 0
     for name in (folders.RESULT, folders.LLM, folders.ACP):
         try:
-            total += (trial / name).stat().st_size
+            total += os.stat(f"{trial}/{name}").st_size  # noqa: PTH116 - of thousands: no object for each
         except OSError:
             continue
     return total

@@ -47,6 +47,15 @@ def listing(path: Path) -> Listing:
     return Listing(tuple(sorted(folders)), frozenset(others))
 
 
+def is_denied(path: str) -> bool:
+    """Whether a folder may not be listed."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return False
+
+
 def has_captures(path: Path) -> bool:
     """Whether BenchFlow's captures lie below this folder."""
     return any(os.path.lexists(f"{path}/{name}") for name in (LLM, ACP))

@@ -13,6 +13,7 @@ import msgspec
 import orjson
 
 from trace_flywheel.sources.jsonl import Fault, decode_json, read_lines
+from trace_flywheel.sources.whole_lines import read_whole
 from trace_flywheel.sources.wires import gemini
 
 ABSENT = msgspec.Raw(b"")
@@ -133,7 +134,7 @@ _decoder = msgspec.json.Decoder(Record)
 
 def read_capture(path: Path, root: Path, max_line_bytes: int) -> Capture | Fault:
     """The capture's calls; a Fault for damage anywhere but in a cut last line."""
-    lines = read_lines(path, root, max_line_bytes, _decode)
+    lines = read_whole(path, root, max_line_bytes, _decoder) or read_lines(path, root, max_line_bytes, _decode)
     capture = Capture([], 0, "")
     failed: list[tuple[Call, Failure]] = []
     for line in lines:

@@ -13,7 +13,7 @@ def open_regular(path: Path, root: Path) -> io.FileIO:
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(0, "is no regular file", str(path))
-        if path.parent != root and not _is_below(handle, path, root):
+        if not _is_below(handle, path, root):
             raise OSError(0, "leads out of its root", str(path))
         return io.FileIO(handle, "rb")
     except BaseException:
@@ -22,7 +22,11 @@ def open_regular(path: Path, root: Path) -> io.FileIO:
 
 
 def _is_below(handle: int, path: Path, root: Path) -> bool:
-    return _real(handle, path).startswith(_real_folder(root).rstrip("/") + "/")
+    """What is named below the root without a link on the way there needs no second look; nor what stands in it."""
+    real = _real(handle, path)
+    if real == str(path) and real.startswith(str(root).rstrip("/") + "/"):
+        return True
+    return path.parent == root or real.startswith(_real_folder(root).rstrip("/") + "/")
 
 
 def _real_folder(folder: Path) -> str:

@@ -20,6 +20,7 @@ _TRANSPORT = frozenset(
     {"cache_control", "reasoning_content", "reasoning", "thinking_blocks", "provider_specific_fields", "status"}
 )
 _THINKING = frozenset({"thinking", "redacted_thinking"})
+_items = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Member(msgspec.Struct, eq=False):
@@ -61,13 +62,16 @@ class _Growing(msgspec.Struct, eq=False):
     lead: int
 
 
-def grouped(calls: Sequence[Call], purpose_of: Callable[[Call], Purpose | None]) -> list[Thread]:
-    """The conversations in order of their first calls. Raises `RawFaultError` for a request that cannot be read."""
+def grouped(calls: Sequence[Call], purpose_of: Callable[[Call, bytes], Purpose | None]) -> list[Thread]:
+    """The conversations in order of their first calls. Raises `RawFaultError` for a request that cannot be read.
+
+    `purpose_of` is given a call and its raw conversation.
+    """
     growing: list[_Growing] = []
     threads: list[Thread] = []
     for call in calls:
-        key = (call.tools != b"[]", purpose_of(call))
         raw = call.items
+        key = (call.tools != b"[]", purpose_of(call, raw))
         same = [g for g in growing if g.key == key and g.chat == call.chat]
         if not _extend_raw(same, call, raw) and not _extend_items(same, call, raw):
             items = split_items(raw, call.line)
@@ -83,11 +87,12 @@ def _extend_raw(candidates: list[_Growing], call: Call, raw: bytes) -> bool:
     best: _Growing | None = None
     added = b""
     for conversation in candidates:
-        if raw.startswith(conversation.stem) and raw[:1] == b"[":
-            after = raw[len(conversation.stem) :].lstrip()
-            whole = after[:1] == b"]" or (after[:1] == b"," and bool(conversation.items))
-            if whole and (best is None or len(conversation.stem) > len(best.stem)):
-                best, added = conversation, after
+        if not raw.startswith(conversation.stem) or raw[:1] != b"[":
+            continue
+        after = raw[len(conversation.stem) :].lstrip()
+        whole = after[:1] == b"]" or (after[:1] == b"," and bool(conversation.items))
+        if whole and (best is None or len(conversation.stem) > len(best.stem)):
+            best, added = conversation, after
     if best is None:
         return False
     if added[:1] == b",":
@@ -128,7 +133,7 @@ def _extend_items(candidates: list[_Growing], call: Call, raw: bytes) -> bool:
 def split_items(raw: bytes, line: int) -> list[bytes]:
     """The raw items of a conversation; a string is one item."""
     try:
-        return [bytes(item) for item in msgspec.json.decode(raw, type=list[msgspec.Raw])]
+        return [bytes(item) for item in _items.decode(raw)]
     except msgspec.DecodeError:
         value = parsed(raw, line)
         return [orjson.dumps(item) for item in value] if isinstance(value, list) else [raw]

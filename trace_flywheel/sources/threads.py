@@ -33,6 +33,7 @@ OPENCODE_SYSTEMS: tuple[tuple[str, Purpose], ...] = (
     ("Summarize what was done in this conversation.", "summary"),
     ("You are an anchored context summarization assistant", "compaction"),
 )
+_NEVER = b"no list"
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 
 
@@ -46,23 +47,38 @@ class Evidence(msgspec.Struct, frozen=True):
 
 def threads_of(calls: Sequence[Call], agent: str | None, evidence: Callable[[], Evidence]) -> list[Thread]:
     """The conversations of successful calls, the main thread first, then by their first call. May be empty."""
-    conversations = grouped(calls, lambda call: _recorded_purpose(call, agent))
+    conversations = grouped(calls, _Purposes(agent).of)
     if len(conversations) > 1:
         _label(conversations, evidence())
     return conversations
 
 
-def _recorded_purpose(call: Call, agent: str | None) -> Purpose | None:
+class _Purposes:
     """The recorded purpose where it says more than `agent`; inferred for opencode, whose helpers have set prompts."""
-    if call.purpose is not None:
-        return PURPOSES.get(call.purpose)
-    if agent != "opencode":
-        return None
-    system = _opening(call, {"system", "developer"})
-    for start, purpose in OPENCODE_SYSTEMS:
-        if any(text.startswith(start) for text in system):
-            return purpose
-    return None if call.tools != b"[]" else "helper"
+
+    def __init__(self, agent: str | None) -> None:
+        self._inferred = agent == "opencode"
+        self._begun = _NEVER, list[str]()
+        """A conversation without the byte that closes it, and the system prompt in it: of every one that goes on."""
+
+    def of(self, call: Call, raw: bytes) -> Purpose | None:
+        if call.purpose is not None:
+            return PURPOSES.get(call.purpose)
+        if not self._inferred:
+            return None
+        system = self._system(call, raw)
+        for start, purpose in OPENCODE_SYSTEMS:
+            if any(text.startswith(start) for text in system):
+                return purpose
+        return None if call.tools != b"[]" else "helper"
+
+    def _system(self, call: Call, raw: bytes) -> list[str]:
+        begun, system = self._begun
+        if not raw.startswith(begun) or raw[len(begun) : len(begun) + 1] not in (b",", b"]"):
+            system = _opening(call, {"system", "developer"})
+            if system:
+                self._begun = raw[:-1], system
+        return system
 
 
 def _opening(call: Call, roles: set[str]) -> list[str]:
