@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +18,9 @@ from trace_flywheel.flow.datasets import balanced_mix, sft_dataset
 from trace_flywheel.flow.freshness import freshness
 from trace_flywheel.flow.mix import Chosen, loss, mixed_fates
 from trace_flywheel.flow.standing import refusals
-from trace_flywheel.lake.dataset import find_version, lines, names, provenance
+from trace_flywheel.lake.dataset import fates, find_version, lines, names, provenance
 from trace_flywheel.lake.ledger import fates_table
+from trace_flywheel.lake.parts import write_table
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop, Stage
@@ -130,6 +132,13 @@ def test_no_empty_version_is_ever_published(counts: dict[str, int], shortage: st
         return
     chosen = Chosen(dict(zip(ids, labels, strict=True)), frozenset(ids[i] for i in mix.order), mix.report)
     assert (loss(chosen) is None) == (mix.report.total > 0) == (policy == "renormalize")
+
+
+def test_fates_of_the_mix_are_the_bytes_that_the_same_fates_always_are(flow: MakeFlow, tmp_path: Path) -> None:
+    """They come from another file, in which lists are named differently."""
+    version = mix_of(flow, {"single": 6, "multi": 3, "comparison": 1})
+    write_table(tmp_path / "fates.parquet", fates_table(fates(version).to_pylist()))
+    assert (tmp_path / "fates.parquet").read_bytes() == (version.path / "fates.parquet").read_bytes()
 
 
 def mix_of(flow: MakeFlow, counts: dict[str, int], **mix: Any) -> Any:

@@ -99,9 +99,10 @@ def fates_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def ordered(fates: pa.Table) -> pa.Table:
-    """Fates by run, trace, stage and evidence: the same fates give the same bytes."""
+    """Fates by run, trace, stage and evidence: the same fates give the same bytes, those of a file too, where Parquet
+    names what a list holds in its own way."""
     import pyarrow.compute as pc
 
     keys = ("run_id", "trace_id", "stage", "evidence")
     told = pa.table([pc.fill_null(fates[name], "") for name in keys], names=keys)
-    return fates.take(pc.sort_indices(told, sort_keys=[(name, "ascending") for name in keys]))
+    return fates.cast(FATES_SCHEMA).take(pc.sort_indices(told, sort_keys=[(name, "ascending") for name in keys]))
