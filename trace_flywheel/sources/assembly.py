@@ -16,9 +16,10 @@ from trace_flywheel.records.rollout import Exchange
 from trace_flywheel.sources.capture import Body, Call, parsed, parsed_tools
 from trace_flywheel.sources.pairing import pair
 from trace_flywheel.sources.thread_grouping import Member, Thread
-from trace_flywheel.sources.wires.exchange import Answer, answer_of, history_of
+from trace_flywheel.sources.wires.exchange import Answer, answer_of, history_of, plain_history
 from trace_flywheel.sources.wires.openai_chat import tools_of
 from trace_flywheel.sources.wires.parts import WireError
+from trace_flywheel.sources.wires.plain import messages_of as plain_messages
 
 SAMPLING = ("temperature", "top_p", "max_tokens", "reasoning_effort", "thinking")
 History = list[tuple[int, Message]]
@@ -88,8 +89,11 @@ def assemble(threads: Sequence[Thread], exchanges: bool) -> Assembled:
 
 
 def _history(call: Call) -> History:
-    body = call.body
-    items = parsed(call.items, call.line)
+    body, raw = call.body, call.items
+    plain = plain_messages(raw) if call.chat else None
+    if plain is not None:
+        return plain_history(plain, parsed(body.system, call.line))
+    items = parsed(raw, call.line)
     return history_of(items, parsed(body.system, call.line), parsed(body.instructions, call.line), call.chat)
 
 

@@ -89,7 +89,7 @@ def read_result(trial: Path, root: Path) -> Any:
 
 def inside(path: Path) -> Path:
     """The file behind links; whether it lies below the root is checked where it is opened."""
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
+    return Path(os.path.realpath(path)) if os.path.islink(path) else path  # noqa: PTH114 - of every file
 
 
 def holds_trials(folder: Folder) -> bool:

@@ -4,7 +4,7 @@ A result says its task, agent and model. Without one the task is the folder's na
 are those of the trial's own configuration or of a sibling, so that a group knows of the members it lost.
 """
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from trace_flywheel.records.fate import Drop, Stage
@@ -56,7 +56,7 @@ def _neighbour(run: Run, trial: Path) -> dict[str, Any]:
 
 def file_of(unit: Unit, name: str) -> str:
     """POSIX path of a trial's file below the root."""
-    return (PurePosixPath(unit.relative) / name).as_posix()
+    return name if unit.relative == "." else f"{unit.relative}/{name}"
 
 
 def text_or_none(value: Any) -> str | None:

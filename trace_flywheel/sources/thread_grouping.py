@@ -35,8 +35,12 @@ class Member(msgspec.Struct, eq=False):
 
     def is_told_as(self, other: "Member") -> bool:
         """Whether both calls had the same system prompt, transport marks apart."""
-        ours, theirs = ((*m.head, bytes(m.call.body.system), bytes(m.call.body.instructions)) for m in (self, other))
+        ours, theirs = self._prompt(), other._prompt()
         return ours == theirs or [_meaning(item) for item in ours] == [_meaning(item) for item in theirs]
+
+    def _prompt(self) -> tuple[bytes, ...]:
+        body = self.call.body
+        return (*self.head, bytes(body.system), bytes(body.instructions))
 
 
 class Thread(msgspec.Struct, eq=False):
@@ -56,10 +60,11 @@ class _Growing(msgspec.Struct, eq=False):
     thread: Thread
     key: tuple[bool, Purpose | None]
     chat: bool
-    stem: bytes
-    """The last request's raw conversation without the byte that closes it."""
+    raw: bytes
+    """The last request's conversation."""
     items: list[bytes]
     lead: int
+    head: tuple[bytes, ...]
 
 
 def grouped(calls: Sequence[Call], purpose_of: Callable[[Call, bytes], Purpose | None]) -> list[Thread]:
@@ -76,9 +81,10 @@ def grouped(calls: Sequence[Call], purpose_of: Callable[[Call, bytes], Purpose |
         if not _extend_raw(same, call, raw) and not _extend_items(same, call, raw):
             items = split_items(raw, call.line)
             lead = _lead(items, call.line)
-            thread = Thread([Member(call, len(items), lead, tuple(items[:lead]))], key[1] or "agent")
+            head = tuple(items[:lead])
+            thread = Thread([Member(call, len(items), lead, head)], key[1] or "agent")
             threads.append(thread)
-            growing.append(_Growing(thread, key, call.chat, raw[:-1], items, lead))
+            growing.append(_Growing(thread, key, call.chat, raw, items, lead, head))
     return threads
 
 
@@ -87,18 +93,19 @@ def _extend_raw(candidates: list[_Growing], call: Call, raw: bytes) -> bool:
     best: _Growing | None = None
     added = b""
     for conversation in candidates:
-        if not raw.startswith(conversation.stem) or raw[:1] != b"[":
+        stem = memoryview(conversation.raw)[:-1]
+        if not raw.startswith(stem) or raw[:1] != b"[":
             continue
-        after = raw[len(conversation.stem) :].lstrip()
+        after = raw[len(stem) :].lstrip()
         whole = after[:1] == b"]" or (after[:1] == b"," and bool(conversation.items))
-        if whole and (best is None or len(conversation.stem) > len(best.stem)):
+        if whole and (best is None or len(conversation.raw) > len(best.raw)):
             best, added = conversation, after
     if best is None:
         return False
     if added[:1] == b",":
         best.items += split_items(b"[" + added[1:], call.line)
-    best.stem = raw[:-1]
-    best.thread.members.append(Member(call, len(best.items), best.lead, tuple(best.items[: best.lead])))
+    best.raw = raw
+    best.thread.members.append(Member(call, len(best.items), best.lead, best.head))
     return True
 
 
@@ -125,8 +132,8 @@ def _extend_items(candidates: list[_Growing], call: Call, raw: bytes) -> bool:
     if not extends:
         for member in best.thread.members:
             member.extends = member.extends and member.items - member.lead <= shared
-    best.stem, best.items, best.lead = raw[:-1], items, lead
-    best.thread.members.append(Member(call, len(items), lead, tuple(items[:lead])))
+    best.raw, best.items, best.lead, best.head = raw, items, lead, tuple(items[:lead])
+    best.thread.members.append(Member(call, len(items), lead, best.head))
     return True
 
 

@@ -4,6 +4,7 @@ A gateway may record an Anthropic request beside an OpenAI answer, so neither ha
 about the other; even inside a message list every item is told by itself.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -46,6 +47,12 @@ def history_of(items: Any, system: Any, instructions: Any, chat: bool) -> list[t
         else:
             head.append((index, openai_chat.message_of(item)))
     return _whole_turns(head, blocks)
+
+
+def plain_history(messages: Sequence[Message], system: Any) -> list[tuple[int, Message]]:
+    """What `history_of` gives of a request whose items are these plain messages (`plain`)."""
+    head = [(-1, message) for message in anthropic_messages.system_of(system)]
+    return _whole_turns([*head, *enumerate(messages)], set())
 
 
 def _whole_turns(history: list[tuple[int, Message]], blocks: set[int]) -> list[tuple[int, Message]]:
