@@ -86,7 +86,7 @@ def audited(under_way: Pass, name: str) -> Audited:
 
 def uneven_groups(settings: Settings) -> tuple[int, list[str]]:
     """How many groups have advantages, and those whose advantages do not add up to zero."""
-    rows: Any = lake_of(settings).table(ADVANTAGES, "advantages")
+    rows: Any = lake_of(settings).table(ADVANTAGES, "advantages", ("group_id", "advantage"))
     groups: dict[str, list[float]] = {}
     for group, advantage in zip(rows["group_id"].to_pylist(), rows["advantage"].to_pylist(), strict=True):
         if advantage is not None and math.isfinite(advantage):

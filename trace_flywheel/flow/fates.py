@@ -16,6 +16,9 @@ from trace_flywheel.lake.ledger import FATES_SCHEMA
 from trace_flywheel.records.canonical import canonical_json
 from trace_flywheel.records.fate import Drop
 
+PIECE = 50_000
+"""Fates whose texts are put in their order at a time."""
+
 
 def fates_of(curated: Curated, uses: Uses, late: dict[int, Drop]) -> pa.Table:
     """The fate of every rollout that entered, in the order of the frame, then of those that were lost before it.
@@ -44,11 +47,11 @@ def fates_of(curated: Curated, uses: Uses, late: dict[int, Drop]) -> pa.Table:
         or len(drops) + len(gone) + int(kept.sum()) != entered
     ):
         raise AssertionError("a rollout that entered is neither kept nor dropped")
-    at = pa.array(place, mask=place < 0)
-    found = {name: _texts(frame[name]) for name in ("run_id", "trace_id", "task_id")}
+    found = {name: _texts(frame[name]).cast(pa.string()) for name in ("run_id", "trace_id", "task_id")}
     for name in ("stage", "reason", "evidence"):
-        of_late = column([_dropped(drop)[name] for _, drop in gone], pa.string())
-        found[name] = pa.chunked_array([*_texts(drops[name]).chunks, of_late]).take(at)
+        texts = _texts(drops[name])
+        of_late = column([_dropped(drop)[name] for _, drop in gone], texts.type)
+        found[name] = _at(place, pa.chunked_array([*texts.chunks, of_late]))
     found["evidence"] = _with_earlier_grades(found["evidence"], frame["superseded"])
     found |= {"kept": pa.array(kept), "row_ids": uses.row_ids(entered)}
     fates = pa.table([found[name] for name in FATES_SCHEMA.names], schema=FATES_SCHEMA)
@@ -60,7 +63,14 @@ def _texts(values: pd.Series) -> pa.ChunkedArray:
     array = pa.array(values)
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
-    return (array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])).cast(pa.string())
+    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+
+
+def _at(place: np.ndarray, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The text at each place, none where it is negative. Piece by piece: evidence is long."""
+    whole, missing = texts.combine_chunks(), place < 0
+    pieces = (slice(at, at + PIECE) for at in range(0, max(len(place), 1), PIECE))
+    return pa.chunked_array([whole.take(pa.array(place[p], mask=missing[p])).cast(pa.string()) for p in pieces])
 
 
 def _with_earlier_grades(evidence: pa.ChunkedArray, superseded: pd.Series) -> pa.ChunkedArray:

@@ -50,8 +50,9 @@ class Glance(msgspec.Struct, frozen=True):
 def glance(lake: Lake, made: Made) -> Glance:
     """Of what an asset became. Nothing of what was refused."""
     if made.name == ADVANTAGES:
-        table = lake.table(ADVANTAGES, "advantages")
-        return Glance({name: Bins.of(table[name].to_pylist()) for name in ("reward", "advantage")}, table.schema)
+        numbers = lake.table(ADVANTAGES, "advantages", ("reward", "advantage"))
+        bins = {name: Bins.of(numbers[name].to_pylist()) for name in numbers.column_names}
+        return Glance(bins, lake.table_schema(ADVANTAGES, "advantages"))
     if made.status == "refused" or made.name.endswith(CLASSIFIER):
         return Glance()
     version = read_version(made.path)

@@ -9,6 +9,7 @@ import hashlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,9 @@ class Draft:
     def __len__(self) -> int:
         return len(self._row)
 
+    @cached_property
     def _ordered(self) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the rows in their order, and of each its split."""
+        """The numbers of the rows in their order, and of each its split. To be asked for once all were added."""
         rows, splits = np.array(self._row), np.array(self._split)
         of_task = ranks(list(self._tasks))[np.array(self._task)]
         keys = (ranks(list(self.numbers))[rows], of_task[rows], np.array(self._at), splits[rows])
@@ -75,7 +77,7 @@ class Draft:
 
     def shards(self) -> Iterator[Shard]:
         """The files of all layouts, rows in their order. To be taken once: with them go the places."""
-        rows, splits = self._ordered()
+        rows, splits = self._ordered
         for layout in self._layouts:
             where = "" if layout == CANONICAL else f"layouts/{layout}/"
             (self.folder / where).mkdir(parents=True, exist_ok=True)
@@ -109,7 +111,7 @@ class Draft:
         known = all(row in self.numbers for part in _parts(claimed) for row in part.to_pylist())
         if len(claimed) != len(self.numbers) or not known:
             raise AssertionError(f"{self.name}: fates keep {len(claimed)} rows, {len(self.numbers)} were written")
-        rows, splits = self._ordered()
+        rows, splits = self._ordered
         shards = list(self.shards())
         listed: list[dict[str, Any]] = [
             {"path": shard.path, "rows": sum(p.lines for p in shard.places), "bytes": shard.size, "sha256": sha256}
@@ -139,6 +141,7 @@ class Draft:
             replace_text(self._base / "latest", version + "\n")
             return read_version(existing)
         document["version"] = version
+        pa.default_memory_pool().release_unused()
         self.origins.write(self.folder / "provenance.parquet", rows)
         write_table(self.folder / "fates.parquet", fates)
         manifest_validator().validate(document)

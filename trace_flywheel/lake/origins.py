@@ -45,7 +45,7 @@ PROVENANCE_SCHEMA = pa.schema(
     ]
 )
 """The fields of `Provenance`, in their order."""
-BATCH, GROUP = 1_000, 20_000
+BATCH, GROUP = 1_000, 5_000
 """Rows that stand as Python's objects at a time, and rows that stand as columns: a row group."""
 
 

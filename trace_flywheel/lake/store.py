@@ -217,12 +217,19 @@ class Lake:
         digest = pointer.read_text("utf-8").strip()
         return msgspec.json.decode((self.root / asset / digest / "sidecar.json").read_bytes(), type=TableSidecar)
 
-    def table(self, asset: str, name: str) -> pa.Table:
-        """One table of the newest version of an unpartitioned asset."""
+    def table(self, asset: str, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """One table of the newest version of an unpartitioned asset, or some columns of it."""
+        return pq.ParquetFile(self._table(asset, name)).read(columns=columns and list(columns), use_threads=False)
+
+    def table_schema(self, asset: str, name: str) -> pa.Schema:
+        """Of such a table."""
+        return pq.read_schema(self._table(asset, name))
+
+    def _table(self, asset: str, name: str) -> Path:
         current = self.current(asset)
         if current is None:
             raise LakeError(f"{self.root / asset}: not made yet; run `flywheel refresh`")
-        return pq.read_table(self.root / asset / current.digest / f"{name}.parquet")
+        return self.root / asset / current.digest / f"{name}.parquet"
 
     def put(
         self,
