@@ -136,7 +136,7 @@ def steps(home: Path) -> list[dict[str, Any]]:
         print(json.dumps(told[-1]), flush=True)
 
     def decided(kind: Any) -> Callable[[], Any]:
-        from trace_flywheel.flow.datasets import decided as decide
+        from trace_flywheel.flow.decided import decided as decide
 
         return lambda: decide(curation, kind, None)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.flow.conftest import Flow, Row, group, sentence, trace
 from trace_flywheel.flow.curation import Curation
-from trace_flywheel.flow.datasets import decided
+from trace_flywheel.flow.decided import decided
 from trace_flywheel.flow.funnel import Curated, Kind
 from trace_flywheel.lake.dataset import find_version, lines, provenance
 

@@ -13,7 +13,7 @@ from tests.flow.conftest import Flow, sentence, write_runs
 from tests.flow.reference import CAP, KEEP, Reference
 from tests.flow.reference_messages import folded
 from trace_flywheel.flow.curation import Curation
-from trace_flywheel.flow.datasets import decided
+from trace_flywheel.flow.decided import decided
 from trace_flywheel.flow.funnel import Curated, Kind
 
 

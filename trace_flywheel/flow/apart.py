@@ -13,13 +13,14 @@ import pyarrow as pa
 from trace_flywheel.flow.glance import Glance, glance
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.inputs import SideInputs
-from trace_flywheel.flow.names import ADVANTAGES, Kind
+from trace_flywheel.flow.names import ADVANTAGES, Kind, every, name_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import find_version
 from trace_flywheel.settings import Settings
 
 if TYPE_CHECKING:
+    from trace_flywheel.flow.coming import Coming
     from trace_flywheel.flow.curation import Curation
 
 TOLERANCE = 1e-6
@@ -46,22 +47,27 @@ class Audited(msgspec.Struct, frozen=True):
 
 
 _held: "tuple[str, Curation] | None" = None
+_coming: "Coming | None" = None
+"""The datasets of the pass under way, where some of them are made before they are asked for."""
 
 
 def curation_of(under_way: Pass) -> "Curation":
     """The state of the pass under way; that of another is forgotten first."""
     from trace_flywheel.flow.curation import Curation
 
-    global _held
+    global _held, _coming
     if _held is None or _held[0] != under_way.name:
-        _held = None
+        _held = _coming = None
         lake = lake_of(under_way.settings)
         _held = under_way.name, Curation(lake, under_way.settings, under_way.inputs)
     return _held[1]
 
 
-def make(under_way: Pass, what: What, recipe: str | None) -> tuple[Made, Glance]:
-    """Make an asset, or find that it stands; and what a page shows of it. Raises `FlywheelError`."""
+def make(under_way: Pass, what: What, recipe: str | None, undisturbed: bool = False) -> tuple[Made, Glance]:
+    """Make an asset, or find that it stands; and what a page shows of it. Raises `FlywheelError`.
+
+    `undisturbed`: nobody else writes until the pass ends.
+    """
     from trace_flywheel.flow import datasets, tables
 
     curation = curation_of(under_way)
@@ -70,9 +76,22 @@ def make(under_way: Pass, what: What, recipe: str | None) -> tuple[Made, Glance]
         made = tables.grouped_advantages(curation)
     elif what == "classifier":
         made = tables.depth_classifier(curation, recipe)
-    else:
+    elif what != "mix" and undisturbed and curation.crew.works_apart:
+        made = _coming_of(curation).make(what, recipe)
+    else:  # a mix is made here, from what was published
         made = datasets.make(curation, what, recipe)
     return made, glance(curation.lake, made)
+
+
+def _coming_of(curation: "Curation") -> "Coming":
+    from trace_flywheel.flow.coming import Coming
+
+    global _coming
+    if _coming is None:
+        expected = [(kind, recipe) for kind, recipe in every(curation.settings) if kind != "mix"]
+        # As Dagster takes what is ready: by name.
+        _coming = Coming(curation, sorted(expected, key=lambda one: name_of(*one)))
+    return _coming
 
 
 def audited(under_way: Pass, name: str) -> Audited:

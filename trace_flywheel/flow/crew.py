@@ -8,6 +8,7 @@ finishes rows holds rules and texts, and neither holds both. Results come in the
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from multiprocessing.util import Finalize
+from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from trace_flywheel.flow.workers import Crash, Processes, may_have_children, patience
@@ -28,6 +29,7 @@ class Crew(Generic[Shared]):
     def __init__(self, shared: Shared, workers: int, at_once: bool = False) -> None:
         self.shared, self._workers, self._at_once = shared, workers, at_once
         self._processes: Processes[Shared, Any, Any] | None = None
+        self._starting = Lock()
 
     def over(
         self, function: Callable[[Shared, Task], Result], tasks: Iterable[Task], seconds: float
@@ -36,18 +38,24 @@ class Crew(Generic[Shared]):
 
         Raises `FlywheelError` where a process died at a task twice, or a task failed in one.
         """
-        if self._processes is None and not self._pays(seconds):
+        with self._starting:
+            if self._processes is None and self._pays(seconds):
+                self._processes = Processes(_called, self.shared, self._workers, function)
+                Finalize(self, self._processes.end, exitpriority=ENDS_FIRST)
+        if self._processes is None:
             for task in tasks:
                 yield function(self.shared, task)
             return
-        if self._processes is None:
-            self._processes = Processes(_called, self.shared, self._workers, function)
-            Finalize(self, self._processes.close, exitpriority=ENDS_FIRST)
         with closing(self._processes.over((function, task) for task in tasks)) as results:
             for result in results:
                 if isinstance(result, Crash):
                     raise FlywheelError(result.reason)
                 yield result
+
+    @property
+    def works_apart(self) -> bool:
+        """Whether several processes do all of the work, so that threads of this one may hand it over."""
+        return self._at_once and self._workers > 1 and may_have_children()
 
     def _pays(self, seconds: float) -> bool:
         return may_have_children() and (self._at_once or seconds >= patience(self._workers))

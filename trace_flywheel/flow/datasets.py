@@ -4,7 +4,7 @@ An asset whose inputs have not changed is left alone: a version's manifest holds
 newest version is the only record of what stands.
 """
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from trace_flywheel.curation.decisions import no_drops
 from trace_flywheel.curation.depth import DepthModel
-from trace_flywheel.flow import curate, funnel
+from trace_flywheel.flow import funnel
 from trace_flywheel.flow.curation import Curation
+from trace_flywheel.flow.decided import decided
 from trace_flywheel.flow.fates import fates_of, needs_grading
 from trace_flywheel.flow.finishing import Finished, Making, finish, finish_piece
 from trace_flywheel.flow.frame import Index
@@ -33,12 +34,14 @@ from trace_flywheel.flow.redaction_facts import redaction_facts
 from trace_flywheel.flow.reused import Reused
 from trace_flywheel.flow.standing import Made, published_as, refused_as, standing, unchanged_since
 from trace_flywheel.flow.tables import depth_classifier
+from trace_flywheel.flow.turn import ALONE, Turn
 from trace_flywheel.flow.writing import add_rows, copied
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.draft import Draft, drafting
 from trace_flywheel.lake.files import replace_text
 from trace_flywheel.lake.ledger import ledger_of, ordered
+from trace_flywheel.lake.shards import Shard
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.redaction.redact import redactor
@@ -49,9 +52,9 @@ CHARS_A_SECOND = 8_000_000
 """Of text that becomes finished rows in their layouts, about."""
 
 
-def make(curation: Curation, kind: Kind, recipe: str | None) -> Made:
+def make(curation: Curation, kind: Kind, recipe: str | None, turn: Turn = ALONE) -> Made:
     """The dataset of a kind and recipe. Raises `FlywheelError` while a golden or a file of verdicts cannot be read."""
-    return balanced_mix(curation, recipe) if kind == "mix" else _dataset(curation, kind, recipe)
+    return balanced_mix(curation, recipe) if kind == "mix" else _dataset(curation, kind, recipe, turn)
 
 
 def sft_dataset(curation: Curation, recipe: str | None = None) -> Made:
@@ -169,27 +172,7 @@ def _of_ids(
             yield msgspec.structs.replace(row, provenance=weighted)
 
 
-def decided(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Curated:
-    """What a dataset would hold: every decision before publication."""
-    settings, chosen = recipe_settings(curation.settings, recipe)
-    index, common = curation.index, curation.attempts
-    if recipe is not None:
-        index, common = funnel.of_recipe(index, common, chosen)
-    if kind == "sft":
-        corpora = curation.corpora(name_of(kind, recipe))
-        return curate.sft(index, common, curation.holdout, corpora, settings, curation.meanings, curation.crew)
-    if kind == "kto":
-        if recipe not in curation.paired:
-            decided(curation, "pair", recipe)
-        return curate.kto(index, common, curation.holdout, settings, curation.paired[recipe])
-    decide = {"pair": curate.pairs, "rl": curate.rl, "prompt": curate.prompts}[kind]
-    made = decide(index, common, curation.holdout, settings)
-    if kind == "pair":
-        curation.paired[recipe] = made.kept
-    return made
-
-
-def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
+def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None, turn: Turn = ALONE) -> Made:
     curation.inputs.require_all()
     lake, (settings, chosen) = curation.lake, recipe_settings(curation.settings, recipe)
     name, digest = name_of(kind, recipe), wanted_digest(curation, kind, recipe)
@@ -198,9 +181,7 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
     curated = decided(curation, kind, recipe)
     pa.default_memory_pool().release_unused()
     index = curated.index
-    if kind == "sft" and recipe is None:
-        lines = [orjson.dumps(row, option=orjson.OPT_SORT_KEYS).decode() for row in needs_grading(curated)]
-        replace_text(lake.root / "needs_grading.jsonl", "".join(f"{line}\n" for line in lines))
+    turn.decided()
     layouts = layouts_for(kind, settings.layouts)
     with drafting(lake.home, name, [one.NAME for one in layouts]) as draft:
         reused = Reused(draft, curation, kind, layouts, settings)
@@ -218,7 +199,14 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Made:
         facts |= redaction_facts(name, index.runs, done, settings)
         manifest = manifest_of(index.runs, curation.inputs, settings, kind, digest, CODE, done, facts, warnings)
         hashed = hashed_settings(settings, chosen, layouts)
-        spread = partial(copied, curation.crew, policy_of(settings))
+
+        def spread(write: Callable[[Shard], str], shards: Sequence[Shard]) -> Iterator[str]:
+            yield from copied(curation.crew, policy_of(settings), write, shards)
+            turn.wait()
+            if kind == "sft" and recipe is None:
+                lines = [orjson.dumps(row, option=orjson.OPT_SORT_KEYS).decode() for row in needs_grading(curated)]
+                replace_text(lake.root / "needs_grading.jsonl", "".join(f"{line}\n" for line in lines))
+
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep, spread)
         reused.keep(made)
     return published_as(made)

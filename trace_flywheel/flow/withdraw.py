@@ -15,7 +15,7 @@ import orjson
 from trace_flywheel.curation.withdrawal import Covering, withdrawn
 from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.dataset_rows import Row
-from trace_flywheel.flow.datasets import decided
+from trace_flywheel.flow.decided import decided
 from trace_flywheel.flow.export import rows_of_version
 from trace_flywheel.flow.finishing import finish
 from trace_flywheel.flow.freshness import wanted_digest

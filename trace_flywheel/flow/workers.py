@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -92,7 +92,8 @@ def run_tasks(
 
 
 class Processes(Generic[Shared, Task, Result]):
-    """A pool for one set of tasks after another; it starts with the first task and ends with `close`."""
+    """A pool for sets of tasks, one after another or several from as many threads. It starts with the first task, again
+    after `close`, and not after `end`."""
 
     def __init__(
         self,
@@ -105,42 +106,70 @@ class Processes(Generic[Shared, Task, Result]):
         self._function, self._shared, self._workers = function, shared, workers
         self._loads = loads or function
         self._pool: ProcessPoolExecutor | None = None
+        self._lock, self._is_over = threading.Lock(), False
 
     def over(self, tasks: Iterable[Task]) -> Generator[Result | Crash]:
         """What the function makes of every task, in order. Closed, it leaves nobody at work."""
         waiting = iter(tasks)
-        under_way: deque[tuple[Task, Future[Any] | None]] = deque()
+        under_way: deque[tuple[Task, Future[Any] | None, ProcessPoolExecutor]] = deque()
         try:
             while True:
-                if self._pool is None:
-                    self._pool = _pool(self._function, self._shared, self._workers, self._loads)
+                pool = self._started()
                 try:
                     # Two pieces a worker: a slow reader of results never makes finished ones pile up.
                     for task in islice(waiting, 2 * self._workers - len(under_way)):
-                        under_way.append((task, None))
-                        under_way[-1] = task, self._pool.submit(_in_worker, task)
+                        under_way.append((task, None, pool))
+                        under_way[-1] = task, pool.submit(_in_worker, task), pool
                     if not under_way:
                         return
-                    future = under_way[0][1]
+                    _, future, pool = under_way[0]  # another thread may have replaced it meanwhile
                     if future is None:
                         raise BrokenProcessPool
                     result: Result | Crash = future.result()
                 except BrokenProcessPool:
                     # Whose fault it was is unknown: everything under way runs again, alone.
-                    self.close()
+                    self._leave(pool)
                     while under_way:
-                        yield run_alone(self._function, self._shared, under_way.popleft()[0])
+                        yield self._again(*under_way.popleft()[:2])
                     continue
                 under_way.popleft()
                 yield result
         finally:
-            left = [future for _, future in under_way if future is not None and not future.cancel()]
+            left = [future for _, future, _ in under_way if future is not None and not future.cancel()]
             wait(left)
 
+    def _started(self) -> ProcessPoolExecutor:
+        with self._lock:
+            if self._is_over:
+                raise FlywheelError("the processes that work on it were ended")
+            if self._pool is None:
+                self._pool = _pool(self._function, self._shared, self._workers, self._loads)
+            return self._pool
+
+    def _leave(self, pool: ProcessPoolExecutor) -> None:
+        """A pool that broke. Another thread may have left it already, for a new one."""
+        with self._lock:
+            if self._pool is pool:
+                self._pool = None
+        pool.shutdown(cancel_futures=True)
+
+    def _again(self, task: Task, future: Future[Any] | None) -> Result | Crash:
+        """What came of a task when a pool broke; where nothing did, it runs alone."""
+        if future is not None:
+            with suppress(BrokenProcessPool):
+                given: Result | Crash = future.result()
+                return given
+        return run_alone(self._function, self._shared, task)
+
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
+        if (pool := self._pool) is not None:
+            self._leave(pool)
+
+    def end(self) -> None:
+        """`close` for good: what another thread hands over meanwhile, or later, fails."""
+        with self._lock:
+            self._is_over = True
+        self.close()
 
 
 def run_alone(function: Callable[[Shared, Task], Result], shared: Shared, task: Task) -> Result | Crash:

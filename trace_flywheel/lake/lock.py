@@ -46,6 +46,11 @@ def writing(home: Path, shared: bool = False) -> Iterator[None]:
         os.close(handle)
 
 
+def held(home: Path) -> bool:
+    """Whether this process is inside `writing` of a home."""
+    return home.absolute() in _held
+
+
 @contextmanager
 def working(home: Path, shared: bool = False) -> Iterator[None]:
     """Hold what the next writer waits for, in a process that writes for one that holds `writing`: should that one be

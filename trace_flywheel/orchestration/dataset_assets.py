@@ -13,7 +13,7 @@ from trace_flywheel.flow import apart, names, standing
 from trace_flywheel.flow.freshness import CODE
 from trace_flywheel.flow.home import lake_of, shared
 from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
-from trace_flywheel.lake.lock import writing
+from trace_flywheel.lake.lock import held, writing
 from trace_flywheel.orchestration import helper, metadata
 from trace_flywheel.orchestration.once import passes
 from trace_flywheel.orchestration.partitions import all_runs
@@ -143,12 +143,13 @@ def asset_of(spec: Spec, freshness: dg.FreshnessPolicy | None = None) -> dg.Asse
     )
     def materialize(context: dg.AssetExecutionContext, settings: SettingsResource) -> dg.MaterializeResult[Any]:
         tree = settings.load()
+        undisturbed = held(tree.home) and not tree.lake.remote  # by the one that has this run made
         with writing(tree.home), shared(tree):
             lake = lake_of(tree)
             before = standing.rows_now(lake, spec.name)
             run_id = context.run.run_id
             under_way = passes.of(run_id, tree)
-            made, seen = helper.over_all(run_id, tree, apart.make, under_way, spec.what, spec.recipe)
+            made, seen = helper.over_all(run_id, tree, apart.make, under_way, spec.what, spec.recipe, undisturbed)
         return dg.MaterializeResult(
             metadata=metadata.of_made(made, seen, before), data_version=dg.DataVersion(made.version)
         )

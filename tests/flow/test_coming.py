@@ -1,0 +1,166 @@
+"""Datasets made before they are asked for: the same ones, seen no earlier, and what fails is told of itself alone."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.flow.conftest import group, write_runs
+from trace_flywheel.flow import apart, coming, curation, ingest
+from trace_flywheel.flow.apart import Pass
+from trace_flywheel.flow.coming import Coming, GivenUpError
+from trace_flywheel.flow.home import lake_of
+from trace_flywheel.flow.names import Kind
+from trace_flywheel.flow.turn import Turn
+from trace_flywheel.flow.watch import watch
+from trace_flywheel.lake.dataset import names
+from trace_flywheel.records.errors import FlywheelError
+from trace_flywheel.settings import load_settings
+
+ASKED: tuple[Kind, ...] = ("pair", "kto", "rl", "prompt", "sft", "mix")
+FIRST: tuple[Kind, ...] = ("pair", "kto", "rl", "prompt", "sft")
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+class Making:
+    """Stands in for `datasets.make` and notes what it comes to."""
+
+    def __init__(self, failing: Kind | None = None) -> None:
+        self.seen: list[tuple[str, Kind]] = []
+        self.may_decide = threading.Event()
+        self.failing = failing
+
+    def __call__(self, _, kind: Kind, recipe: str | None, turn: Turn):
+        self.seen.append(("begun", kind))
+        if kind == self.failing:
+            raise FlywheelError(f"no {kind}")
+        self.may_decide.wait(60)
+        turn.decided()
+        turn.wait()
+        self.seen.append(("seen", kind))
+        return kind
+
+
+@pytest.fixture
+def coming_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Making], Coming]]:
+    made: list[Coming] = []
+
+    def with_(making: Making) -> Coming:
+        monkeypatch.setattr(coming.datasets, "make", making)
+        made.append(Coming(None, [(kind, None) for kind in FIRST]))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield with_
+    for one in made:
+        one.give_up()
+        one.rest()
+
+
+def begun(making: Making) -> list[Kind]:
+    return [kind for what, kind in making.seen if what == "begun"]
+
+
+def test_each_begins_when_the_one_before_is_decided_and_few_are_ahead(coming_with: Callable[[Making], Coming]) -> None:
+    making = Making()
+    of_pass = coming_with(making)
+    asking = threading.Thread(target=of_pass.make, args=("pair", None))
+    asking.start()
+    until(lambda: making.seen)
+    time.sleep(0.05)
+    assert making.seen == [("begun", "pair")], "two are never decided at once"
+    making.may_decide.set()
+    asking.join()
+    for position, kind in enumerate(FIRST[1:], 2):
+        until(lambda at=position: begun(making) == list(FIRST[: at + 1]))
+        time.sleep(0.05)
+        assert begun(making) == list(FIRST[: position + 1]), "two are ahead at most"
+        assert ("seen", kind) not in making.seen, "nobody asked"
+        assert of_pass.make(kind, None) == kind
+    assert [kind for what, kind in making.seen if what == "seen"] == list(FIRST)
+
+
+def test_who_asks_for_another_one_waits_until_what_is_ahead_is_decided(coming_with: Callable[[Making], Coming]) -> None:
+    making = Making()
+    of_pass = coming_with(making)
+    asking = [threading.Thread(target=of_pass.make, args=(kind, None)) for kind in ("pair", "sft")]
+    for thread in asking:
+        thread.start()
+    until(lambda: making.seen)
+    time.sleep(0.05)
+    assert len(making.seen) == 1
+    making.may_decide.set()
+    for thread in asking:
+        thread.join()
+    assert {("seen", "pair"), ("seen", "sft")} <= set(making.seen)
+
+
+def test_another_order_is_served(coming_with: Callable[[Making], Coming]) -> None:
+    making = Making()
+    making.may_decide.set()
+    of_pass = coming_with(making)
+    assert [of_pass.make(kind, None) for kind in ("rl", "sft", "kto", "pair")] == ["rl", "sft", "kto", "pair"]
+    assert len(begun(making)) == len(set(begun(making)))
+
+
+def test_what_fails_ahead_is_told_when_it_is_asked_for(coming_with: Callable[[Making], Coming]) -> None:
+    making = Making(failing="kto")
+    making.may_decide.set()
+    of_pass = coming_with(making)
+    assert of_pass.make("pair", None) == "pair"
+    until(lambda: ("begun", "kto") in making.seen)
+    with pytest.raises(FlywheelError, match=r"^no kto$"):
+        of_pass.make("kto", None)
+    assert of_pass.make("rl", None) == "rl"
+
+
+def test_what_nobody_asks_for_ends_with_its_process(coming_with: Callable[[Making], Coming]) -> None:
+    making = Making()
+    making.may_decide.set()
+    of_pass = coming_with(making)
+    of_pass.make("pair", None)
+    until(lambda: ("kto", None) in of_pass._ahead)
+    left = of_pass._ahead["kto", None]
+    of_pass.give_up()
+    assert isinstance(left.made.exception(60), GivenUpError)
+    of_pass.rest()
+    assert ("seen", "kto") not in making.seen
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_datasets_made_ahead_are_the_same(workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_runs(tmp_path / "data", {f"r{n}": group(f"t{n}", (1.0, 0.5, 0.0), n) for n in range(4)})
+    monkeypatch.setattr(curation, "MANY", -1)
+    made, files = [], []
+    for name, undisturbed in (("in-turn", False), ("ahead", True)):
+        settings = load_settings(
+            home=tmp_path / name,
+            roots=(tmp_path / "data",),
+            ingest={"workers": workers},
+        )
+        lake = lake_of(settings)
+        seen = watch(settings, lake)
+        ingest.ingest(seen.todo, lake, settings, seen.inputs, 1)
+        under_way = Pass(name, settings, seen.inputs)
+        apart.make(under_way, "advantages", None, undisturbed)
+        apart.make(under_way, "classifier", None, undisturbed)
+        of_home = []
+        for position, kind in enumerate(ASKED):
+            of_home.append(apart.make(under_way, kind, None, undisturbed)[0])
+            latest = [settings.home / "datasets" / each / "latest" for each in names(settings.home)]
+            assert sum(path.exists() for path in latest) == position + 1 or kind == "mix"
+        assert (apart._coming is not None) == undisturbed
+        made.append([(one.name, one.status, one.version, one.rows) for one in of_home])
+        files.append((lake.root / "needs_grading.jsonl").read_bytes())
+        apart.curation_of(Pass("the end", settings, seen.inputs))
+        assert apart._coming is None
+    assert made[0] == made[1]
+    assert files[0] == files[1]
+    assert sum(rows for *_, rows in made[0]) > 0

@@ -1,0 +1,121 @@
+"""Datasets of a pass that are worked on before they are asked for: they are decided, and their rows are made, while
+others are published.
+
+No two are decided at once, so that the memory of one decision is all that decisions take. Nothing of a dataset can be
+seen before it is asked for, and what it fails with is told then. Only for a pass in which nobody else writes, and
+whose rows are made by processes of their own: what makes rows is no matter of two threads.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from multiprocessing.util import Finalize
+
+from trace_flywheel.flow import datasets
+from trace_flywheel.flow.crew import ENDS_FIRST
+from trace_flywheel.flow.curation import Curation
+from trace_flywheel.flow.names import Kind
+from trace_flywheel.flow.standing import Made
+from trace_flywheel.flow.turn import Turn
+
+Named = tuple[Kind, str | None]
+"""Kind and recipe."""
+AHEAD = 2
+"""Datasets, at most: a large one never waits for the small one before it."""
+PATIENCE = 10.0
+"""Seconds that a process which ends waits for a dataset to remove what was made of it."""
+
+
+class GivenUpError(Exception):
+    """Nobody is going to ask for it any more."""
+
+
+class Coming:
+    """The datasets of a pass. `order`: in which they are expected to be asked for; another one costs time alone."""
+
+    def __init__(self, curation: Curation, order: Sequence[Named]) -> None:
+        self._curation, self._left = curation, deque(order)
+        self._ahead: dict[Named, _Dataset] = {}
+        self._begun: list[_Dataset] = []
+        self._lock, self.deciding = threading.Lock(), threading.Lock()
+        # Before the processes of the crew end; and after it, when nobody waits for them any more.
+        Finalize(None, self.give_up, exitpriority=ENDS_FIRST + 1)
+        Finalize(None, self.rest, exitpriority=ENDS_FIRST - 1)
+
+    def make(self, kind: Kind, recipe: str | None) -> Made:
+        """`datasets.make`, of which much is done already."""
+        name = kind, recipe
+        with self._lock:
+            own = self._ahead.pop(name, None) or self._begin(name)
+        own.ask()
+        self.go_on()
+        return own.made.result()
+
+    def go_on(self) -> None:
+        """Begin the next one, where there is room for it and all that were begun are decided."""
+        with self._lock:
+            if len(self._ahead) >= AHEAD or not all(one.is_decided for one in self._begun):
+                return
+            while self._left:
+                name = self._left.popleft()
+                if all(one.name != name for one in self._begun):
+                    self._ahead[name] = self._begin(name)
+                    return
+
+    def give_up(self) -> None:
+        """Nobody asks any more."""
+        with self._lock:
+            self._left.clear()
+            for one in self._begun:
+                one.give_up()
+
+    def rest(self) -> None:
+        """Wait until nothing is under way that was given up."""
+        for one in self._begun:
+            one.made.exception(PATIENCE)
+
+    def _begin(self, name: Named) -> "_Dataset":
+        own = _Dataset(name, self)
+        self._begun.append(own)
+        threading.Thread(target=own.run, args=(self._curation,), daemon=True).start()
+        return own
+
+
+class _Dataset(Turn):
+    """One of them, made in a thread."""
+
+    def __init__(self, name: Named, coming: Coming) -> None:
+        self.name, self._coming = name, coming
+        self.made: Future[Made] = Future()
+        self.is_decided = self._given_up = False
+        self._asked = threading.Event()
+
+    def run(self, curation: Curation) -> None:
+        self._coming.deciding.acquire()
+        try:
+            made = datasets.make(curation, *self.name, self)
+        except Exception as error:
+            self.decided()  # never; the others may be well
+            self.made.set_exception(error)
+        else:
+            self.decided()  # before, unless it stood already
+            self.made.set_result(made)
+
+    def decided(self) -> None:
+        if not self.is_decided:
+            self.is_decided = True
+            self._coming.deciding.release()
+            self._coming.go_on()
+
+    def ask(self) -> None:
+        self._asked.set()
+
+    def wait(self) -> None:
+        self._asked.wait()
+        if self._given_up:
+            raise GivenUpError
+
+    def give_up(self) -> None:
+        self._given_up = True
+        self._asked.set()
