@@ -12,6 +12,8 @@ import pandas as pd
 
 COMPARABLE = ("grader", "grader_version", "reward_low", "reward_high")
 NOT_THE_MODELS = ("infrastructure", "verifier")
+BLOCK = 1 << 13
+"""Hashes that stand as Python's texts at a time."""
 
 
 def finite_reward(frame: pd.DataFrame) -> np.ndarray:
@@ -47,8 +49,9 @@ def seeded_hash(frame: pd.DataFrame, seed: int) -> np.ndarray:
 
     The mixing is splitmix64's finaliser (Steele, Lea, Flood 2014): a bijection, so that it adds no collisions.
     """
-    digits = "".join(frame["content_hash"].str[:16].tolist())
-    words = np.frombuffer(bytes.fromhex(digits), dtype=">u8").astype(np.uint64)
+    begins = frame["content_hash"].str[:16]
+    digits = ("".join(begins.iloc[at : at + BLOCK].tolist()) for at in range(0, len(begins), BLOCK))
+    words = np.frombuffer(b"".join(map(bytes.fromhex, digits)), dtype=">u8").astype(np.uint64)
     with np.errstate(over="ignore"):
         mixed = words + np.uint64((seed * 0x9E3779B97F4A7C15) % 2**64)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
