@@ -75,10 +75,12 @@ def test_a_server_started_ahead_lets_the_caller_go_on_and_is_the_one_asked_later
 
 
 INTERRUPTED = """
+import signal
 from trace_flywheel.flow.fork_server import start_ahead
 from trace_flywheel.flow.workers import run_tasks
 if __name__ == "__main__":
     from tests.flow.test_fork_server import heeds
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background command ignores it
     start_ahead("is_interrupted")
     print(set(run_tasks(heeds, None, range(2), 2, patient=0.0)))
 """

@@ -1,5 +1,6 @@
 """Results in the order of tasks, and a task that fails or kills its process costs only itself."""
 
+import errno
 import multiprocessing
 import os
 import subprocess
@@ -9,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from trace_flywheel.flow import workers
+from trace_flywheel.flow.beside import Beside
+from trace_flywheel.flow.crew import Crew
 from trace_flywheel.flow.streamed import streamed
 from trace_flywheel.flow.workers import Crash, run_alone, run_tasks, worker_count
 from trace_flywheel.records.errors import FlywheelError
@@ -125,6 +129,26 @@ def test_a_process_that_may_have_no_children_does_the_work_itself() -> None:
     assert answer.get(timeout=120) == (1, [10, 40])
     assert answer.get(timeout=120) == 50
     worker.join()
+
+
+@pytest.fixture
+def without_shared_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("_multiprocessing.SemLock", refused)
+    workers._has_locks.cache_clear()
+    yield
+    workers._has_locks.cache_clear()
+
+
+@pytest.mark.usefixtures("without_shared_memory")
+def test_where_processes_cannot_wait_for_each_other_the_work_is_done_here(tmp_path: Path) -> None:
+    assert worker_count(4) == 1
+    assert list(run_tasks(ten_times, None, [1, 4], worker_count(4), patient=0.0)) == [10, 40]
+    assert run_alone(ten_times, None, 5) == 50
+    assert Beside(tmp_path).call(os.getpid) == os.getpid()
+    assert list(Crew(None, 4, at_once=True).over(ten_times, [1, 4], 100.0)) == [10, 40]
 
 
 DEEP = """

@@ -135,7 +135,15 @@ def _copied(path: Path, files: list[Path], rng: random.Random) -> None:
     """The folder once more, beside itself."""
     target = path.parent.with_name(f"{path.parent.name}-copy")
     if not target.exists():
-        shutil.copytree(path.parent, target, symlinks=True)
+        shutil.copytree(path.parent, target, symlinks=True, copy_function=_copy)
+
+
+def _copy(source: str, target: str) -> None:
+    """A file, or what an accident before put in its place."""
+    if Path(source).is_fifo():
+        os.mkfifo(target)
+    else:
+        shutil.copy2(source, target)
 
 
 ACCIDENTS: tuple[Callable[[bytes, random.Random], bytes], ...] = (_cut, _flip, _insert, _lines, _value, _value, _value)

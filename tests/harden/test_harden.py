@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harden import erasures, readers, secrets
+from tests.harden import erasures, mutations, readers, secrets
 from tests.harden.mutations import damage_tree, damaged_bytes
 from trace_flywheel.sample.write import write_sample
 from trace_flywheel.sources import registry
@@ -40,6 +40,15 @@ def test_a_seed_repeats_its_damage(tmp_path: Path) -> None:
         write_sample(tmp_path / name)
         told.append(damage_tree(tmp_path / name, random.Random(9)))
     assert told[0] == told[1]
+
+
+def test_a_folder_with_a_pipe_is_copied_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "results.json"
+    path.parent.mkdir()
+    path.touch()
+    for place in ("pipe", "copied"):
+        mutations.PLACES[place](path, [path], random.Random(0))
+    assert (tmp_path / "run-copy" / "results.json").is_fifo()
 
 
 def test_a_secret_that_stays_and_a_near_miss_that_goes_are_found(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, suppress
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -58,8 +59,18 @@ def patience(workers: int) -> float:
 
 
 def may_have_children() -> bool:
-    """Whether this process may start others: Celery's forked workers may not."""
-    return not multiprocessing.current_process().daemon
+    """Whether this process may start others: Celery's forked workers may not, nor may one where processes cannot wait
+    for each other (a container without shared memory)."""
+    return not multiprocessing.current_process().daemon and _has_locks()
+
+
+@cache
+def _has_locks() -> bool:
+    try:
+        multiprocessing.get_context("fork").Lock()
+    except (OSError, ImportError):
+        return False
+    return True
 
 
 def run_tasks(
