@@ -42,6 +42,11 @@ def test_a_seed_repeats_its_damage(tmp_path: Path) -> None:
     assert told[0] == told[1]
 
 
+def test_a_file_that_is_too_deep_to_read_is_damaged_all_the_same() -> None:
+    deep = b"[" * 100_000
+    assert mutations._value(deep, random.Random(0)) != deep
+
+
 def test_a_folder_with_a_pipe_is_copied_like_any_other(tmp_path: Path) -> None:
     path = tmp_path / "run" / "results.json"
     path.parent.mkdir()
