@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.flow.conftest import Flow, trace, write_runs
+from tests.flow.conftest import Flow, Row, trace, write_runs
 from tests.flow.test_spread import DATASETS, answers, corpus, published
 from trace_flywheel.flow import datasets
 from trace_flywheel.flow.erasable import find_trace
@@ -37,9 +37,17 @@ def flow_of(folder: Path, **more: Any) -> Flow:
 def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of job folders and the home that published them."""
     folder = tmp_path_factory.mktemp("before")
-    write_runs(folder / "data", corpus(), [{"task_id": "held"}])
+    write_runs(folder / "data", finished(corpus(), "2026-01-05T00:00:00Z"), [{"task_id": "held"}])
     flow_of(folder).run()
     return folder
+
+
+def finished(runs: dict[str, list[Row]], at: str) -> dict[str, list[Row]]:
+    """The attempts, ended at a time, but for two tasks whose attempts are told apart by having none."""
+    told = {"finished_at": at}
+    return {
+        run: [r if r["task_id"] in ("twin", "other") else {**r, **told} for r in rows] for run, rows in runs.items()
+    }
 
 
 @pytest.fixture
@@ -89,6 +97,11 @@ def more(run: str, *rows: Any) -> Callable[[Path], None]:
     return lambda folder: write_runs(folder / "data", {run: list(rows)}) and None
 
 
+def later(folder: Path) -> None:
+    rows = answers("t9", (1.0, 0.5, 0.2, 0.0), 900)
+    write_runs(folder / "data", finished({"r9": rows}, "2026-01-09T12:00:00Z"))
+
+
 def grown(folder: Path) -> None:
     """A run has one more rollout, of a task of its own."""
     path = folder / "data" / "runs" / "r1" / "results.json"
@@ -113,17 +126,19 @@ def regraded(folder: Path) -> None:
 
 CASES = [
     Case("a run comes", (1, 2, 2, 4, 1), more("r9", *answers("t9", (1.0, 0.5, 0.2, 0.0), 900))),
-    Case("a run comes whose attempts are of known tasks", (0, 1, 1, 5, 1), more("r9", *answers("wide", (0.9,), 800))),
+    Case("a run comes whose attempts are of known tasks", (0, 1, 1, 1, 1), more("r9", *answers("wide", (0.9,), 800))),
     Case("a run grows", (2, 2, 5, 6, 1), grown),
-    Case("a trace is withdrawn", (1, 2, 0, 4, 1), withdrawn),
+    Case("a trace is withdrawn", (1, 2, 0, 0, 1), withdrawn),
     Case("a run is read no more", (0, 1, 0, 0, 0), lambda folder: shutil.rmtree(folder / "data" / "runs" / "r2")),
     Case("a golden comes", None, leaked),
-    Case("a grade comes later", (1, 2, 1, 4, 1), regraded),
+    Case("a grade comes later", (1, 2, 1, 0, 1), regraded),
     Case("rules", None, options={"redaction": {"pii": "all"}}),
     Case("fewer layouts", (6, 7, 16, 0, 0), options={"layouts": ("messages",)}),
     Case("placeholders are taught", None, options={"redaction": {"supervise_placeholders": "keep"}}),
     Case("another threshold for goldens", None, options={"goldens": {"overlap": 0.7}}),
     Case("formula of advantages", (0, 1, 0, 32, 0), options={"groups": {"normalisation": "max-rl"}}),
+    Case("a constant of that formula", (0, 1, 0, 0, 0), options={"groups": {"eps": 0.01}}),
+    Case("a run ends later than all", (1, 2, 2, 4, 1), later),
     Case("other splits and another seed", (0, 1, 0, 0, 0), options={"splits": {"held_out": 0.5}, "seed": 5}),
     Case("more rows are kept", (10, 1, 0, 0, 0), options={"selection": {"keep_fraction": 1.0}}),
     Case("weights in the mix", (0, 1, 0, 0, 0), options={"mix": {"mode": "weight", "shortage": "renormalize"}}),

@@ -36,6 +36,8 @@ GROUP = (
     "policy_age",
 )
 """What an RL row says of its group."""
+NUMBERS = ("group_size", "scored", "mean", "std", "zero_spread", "eps", "non_positive_mean", "advantage", "policy_age")
+"""Of that the numbers and flags, in which no rule finds anything."""
 RATES = ("n", "passes")
 """What a prompt says of its task."""
 
@@ -108,6 +110,12 @@ def rl_row(group: Mapping[str, Any], rollout: Rollout) -> RlRow:
     # A rollout is an attempt: two that say the same are still two, so its address is part of its name.
     row_id, said = named(rollout.messages, rollout.tools, rollout.run_id, rollout.trace_id)
     provenance = msgspec.structs.replace(_origin(row_id, "rl", rollout), group_id=str(group["group_id"]))
+    advantage, about, policy = told_of(group, rollout.policy_version)
+    return RlRow(row_id, rollout.messages, rollout.tools, rollout.reward, advantage, about, provenance, policy, said)
+
+
+def told_of(group: Mapping[str, Any], version: str | None) -> tuple[float | None, dict[str, Any], dict[str, Any]]:
+    """Advantage, group and policy of an RL row: all in it that other rollouts have a say in."""
     about = {
         "id": str(group["group_id"]),
         "size": int(group["group_size"]),
@@ -120,10 +128,9 @@ def rl_row(group: Mapping[str, Any], rollout: Rollout) -> RlRow:
     }
     if bool(group["non_positive_mean"]):
         about["non_positive_mean"] = True
-    advantage = finite(group["advantage"])
     age = finite(group["policy_age"])
-    policy = {"version": rollout.policy_version, "age_days": None if age is None else round(age, 3)}
-    return RlRow(row_id, rollout.messages, rollout.tools, rollout.reward, advantage, about, provenance, policy, said)
+    policy = {"version": version, "age_days": None if age is None else round(age, 3)}
+    return finite(group["advantage"]), about, policy
 
 
 def pairs_among(

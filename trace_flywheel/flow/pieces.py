@@ -7,6 +7,7 @@ A pair needs two texts that may stand anywhere: all pairs, of which a task gives
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from trace_flywheel.flow.dataset_rows import GROUP, RATES, Row
@@ -22,6 +23,9 @@ PIECE_CHARS = 4_000_000
 PART_CHARS = 20_000
 """Of text that is worked on in the 2.5 ms in which a part is opened: what many small parts are cut by."""
 
+BLOCK = 10_000
+"""Rows of a table that stand as Python's objects at a time."""
+
 
 def pieces(lake: Lake, curated: Curated) -> Iterator[Piece]:
     """The work, in order. Raises `LakeError` when a run was ingested anew since the index was read."""
@@ -29,7 +33,7 @@ def pieces(lake: Lake, curated: Curated) -> Iterator[Piece]:
         table = curated.pairs.table.to_dict("records")
         yield Piece("pair", tuple(readings(lake, curated.index, curated.kept)), pairs=tuple(table))
         return
-    known = _Known(*{"rl": (curated.groups, GROUP), "prompt": (curated.rates, RATES)}.get(curated.kind, (None, ())))
+    known = Known(*{"rl": (curated.groups, GROUP), "prompt": (curated.rates, RATES)}.get(curated.kind, (None, ())))
     piece: list[Reading] = []
     chars = 0
     sizes = curated.index.frame["n_chars"].to_numpy()
@@ -64,7 +68,7 @@ def _cut(reading: Reading, sizes: Any) -> Iterator[Reading]:
     yield reading._replace(rows=rows)
 
 
-class _Known:
+class Known:
     """Columns of a table by row, where there is one: pandas takes 0.1 ms for a row that it gives as a dictionary."""
 
     def __init__(self, table: pd.DataFrame | None, names: Sequence[str]) -> None:
@@ -73,5 +77,11 @@ class _Known:
     def of(self, piece: Sequence[Reading]) -> dict[int, dict[str, Any]]:
         """What stands there of the rows that are read."""
         rows = [row for reading in piece for row in reading.rows.values()] if self._columns else []
-        values = zip(*(column[rows].tolist() for column in self._columns.values()), strict=True)
-        return {row: dict(zip(self._columns, of_row, strict=True)) for row, of_row in zip(rows, values, strict=True)}
+        return dict(zip(rows, self.each(np.array(rows, dtype=np.int64)), strict=True))
+
+    def each(self, rows: np.ndarray) -> Iterator[dict[str, Any]]:
+        """What stands there of each row."""
+        for at in range(0, len(rows), BLOCK):
+            some = rows[at : at + BLOCK]
+            values = zip(*(column[some].tolist() for column in self._columns.values()), strict=True)
+            yield from (dict(zip(self._columns, of_row, strict=True)) for of_row in values)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from trace_flywheel.curation.holdout import Holdout
-from trace_flywheel.flow.dataset_rows import GROUP, RATES
+from trace_flywheel.flow.dataset_rows import GROUP, NUMBERS, RATES
 from trace_flywheel.flow.frame import Index
 from trace_flywheel.flow.freshness import CODE
 from trace_flywheel.flow.funnel import Curated
@@ -41,6 +41,8 @@ class Wanted(NamedTuple):
     sources: np.ndarray
     """The frame rows that each is made from: one, or a pair's chosen and rejected."""
     keys: np.ndarray
+    near: np.ndarray
+    """The same without the numbers in which alone an RL row may differ from one that stands (`renumbered`)."""
     numbers: np.ndarray
     """Of pairs their lines in the table of pairs, of others the frame rows."""
 
@@ -61,7 +63,9 @@ def wanted(curated: Curated) -> Wanted:
         tables = {"rl": (curated.groups, GROUP), "prompt": (curated.rates, RATES)}
         table, names = tables.get(curated.kind, (None, ()))
         told = _rollouts(index, rows) | ({} if table is None else {name: table[name].iloc[rows] for name in names})
-        return Wanted(rows[:, None], _keys(told, len(rows)), rows)
+        keys = _keys(told, len(rows))
+        rest = {name: values for name, values in told.items() if name not in NUMBERS}
+        return Wanted(rows[:, None], keys, _keys(rest, len(rows)) if len(rest) < len(told) else keys, rows)
     table = curated.pairs.table
     sides = np.stack([table["chosen"].to_numpy(np.int64), table["rejected"].to_numpy(np.int64)], axis=1)
     read = np.zeros(len(index.frame), dtype=np.int64)
@@ -71,7 +75,8 @@ def wanted(curated: Curated) -> Wanted:
     told = {name: table[name] for name in PAIR}
     for side, name in enumerate(("chosen", "rejected")):
         told |= {f"{name}.{key}": value for key, value in _rollouts(index, sides[:, side]).items()}
-    return Wanted(sides, _keys(told, len(table)), numbers)
+    keys = _keys(told, len(table))
+    return Wanted(sides, keys, keys, numbers)
 
 
 def in_order(index: Index, rows: np.ndarray) -> np.ndarray:

@@ -1,9 +1,10 @@
 """Which lines of a dataset version are whose: what the next version copies instead of making it again.
 
-    lake/<dataset>_lines/<digest>/rows.parquet       key and account of each row, in the order in which rows are made
+    lake/<dataset>_lines/<digest>/rows.parquet       keys and account of each row, in the order in which rows are made
                                   <layout>.parquet   where its lines stand in the version's files
 
-A key is a hash of all that makes the row what it is, so that rows with equal keys are one row. The table lies beside
+A key is a hash of all that makes the row what it is, so that rows with equal keys are one row; a near key is one of all
+but some numbers in it. The table lies beside
 the version and is no part of it; it is taken where its bytes and those of the version's files are what they were, and
 is no loss where they are not. It holds no text. What is erased must not come back: an erasure forgets all of it.
 """
@@ -68,7 +69,9 @@ class Lines:
             layout: [File(version / path, sha256, size) for path, sha256, size in files]
             for layout, files in told["files"].items()
         }
-        self._keys = _fixed(pq.read_table(folder / "rows.parquet", columns=["key"])["key"], KEY)
+        self.keys, self._near = (
+            _fixed(pq.read_table(folder / "rows.parquet", columns=[name])[name], KEY) for name in ("key", "near")
+        )
 
     @classmethod
     def of(cls, lake: Lake, name: str, common: str) -> "Lines | None":
@@ -85,13 +88,13 @@ class Lines:
         except (OSError, ValueError, msgspec.MsgspecError):
             return None
 
-    def find(self, keys: np.ndarray) -> np.ndarray:
-        """By key the row of the table that has it, or -1; a row that is not in the table's order is not found."""
-        if not len(self._keys):
-            return np.full(len(keys), -1, dtype=np.int64)
-        order = np.argsort(self._keys, kind="stable")
-        at = order[np.minimum(np.searchsorted(self._keys, keys, sorter=order), len(order) - 1)]
-        found = np.where(self._keys[at] == keys, at, -1).astype(np.int64)
+    def find(self, near: np.ndarray) -> np.ndarray:
+        """By near key the row of the table that has it, or -1; one that is not in the table's order is not found."""
+        if not len(self._near):
+            return np.full(len(near), -1, dtype=np.int64)
+        order = np.argsort(self._near, kind="stable")
+        at = order[np.minimum(np.searchsorted(self._near, near, sorter=order), len(order) - 1)]
+        found = np.where(self._near[at] == near, at, -1).astype(np.int64)
         before = np.maximum.accumulate(np.concatenate([[-1], found]))[:-1]
         return np.where(found > before, found, -1)
 
@@ -135,16 +138,16 @@ class Noted:
 
     def __init__(self, folder: Path, layouts: Sequence[str]) -> None:
         self._layouts = tuple(layouts)
-        fields = [("key", pa.binary(KEY)), ("row_id", pa.binary(ID)), ("account", pa.binary())]
+        fields = [(n, pa.binary(w)) for n, w in (("key", KEY), ("near", KEY), ("row_id", ID), ("account", -1))]
         self._schema = pa.schema([*fields, *((f"in {name}", pa.binary(SIZES.itemsize)) for name in self._layouts)])
         self._file = TemporaryFile(dir=folder)  # noqa: SIM115  # closed with the object
         self._writer = pq.ParquetWriter(self._file, self._schema, compression="zstd", write_statistics=False)
         self._waiting: list[tuple[bytes, ...]] = []
 
-    def add(self, key: bytes, row_id: str, account: bytes, places: Mapping[str, Place]) -> None:
+    def add(self, key: bytes, near: bytes, row_id: str, account: bytes, places: Mapping[str, Place]) -> None:
         """A row that came through, or that says what one before it said."""
         sizes = (_SIZES.pack(at.size, at.lines, at.crc) for at in (places[name] for name in self._layouts))
-        self._waiting.append((key, bytes.fromhex(row_id), account, *sizes))
+        self._waiting.append((key, near, bytes.fromhex(row_id), account, *sizes))
         if len(self._waiting) >= BATCH:
             self._flush()
 
@@ -168,11 +171,11 @@ class Noted:
         about = {"version": version.version, "files": listed, "told": told}
 
         def write(folder: Path) -> None:
-            schema = pa.schema([("key", pa.binary(KEY)), ("account", pa.binary())])
+            schema = pa.schema([("key", pa.binary(KEY)), ("near", pa.binary(KEY)), ("account", pa.binary())])
             with TableFile(
                 folder / "rows.parquet", schema.with_metadata({b"flywheel": msgspec.json.encode(about)})
             ) as file:
-                for batch in self._batches(["key", "account"], rows):
+                for batch in self._batches(schema.names, rows):
                     file.write(pa.Table.from_batches([batch], schema=schema))
             for name in self._layouts:
                 places = self._places(name, rows, rank, [size for _, _, size in listed[name]])
