@@ -107,9 +107,11 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         return refused_as(lake, name, lake.put(refusals_of(name), {}, digest, told))
     wanted = [p for p in dataset.provenance(version) if p.row_id in chosen.kept]
     layouts = layouts_for("sft", settings.layouts)
-    with drafting(lake.home, name, [one.NAME for one in layouts]) as draft:
+    with (
+        drafting(lake.home, name, [one.NAME for one in layouts]) as draft,
+        closing(Reused(draft, curation, "sft", layouts, settings, source.name)) as reused,
+    ):
         row_ids = {(p.run_id, p.trace_ids[0]): p.row_id for p in wanted}
-        reused = Reused(draft, curation, "sft", layouts, settings, source.name)
         make = partial(_finished_here, draft, curation, layouts, settings)
         with closing(reused.finished(_named(curation.index, row_ids), make)) as finished:
             rows = _of_ids(finished, row_ids, chosen.weights)
@@ -183,8 +185,10 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None, turn: Tu
     index = curated.index
     turn.decided()
     layouts = layouts_for(kind, settings.layouts)
-    with drafting(lake.home, name, [one.NAME for one in layouts]) as draft:
-        reused = Reused(draft, curation, kind, layouts, settings)
+    with (
+        drafting(lake.home, name, [one.NAME for one in layouts]) as draft,
+        closing(Reused(draft, curation, kind, layouts, settings)) as reused,
+    ):
         make = partial(_finished, draft, curation, layouts, settings)
         # Whoever is still at work ends before the draft goes.
         with closing(reused.finished(curated, make)) as finished:

@@ -101,6 +101,10 @@ class Reused:
             told = [[sorted(names) for names in columns] for columns in self._columns]
             self._noted.keep(self._curation.lake, version, self._shared, told)
 
+    def close(self) -> None:
+        if self._noted is not None:
+            self._noted.close()
+
     def _standing(self, asked: Wanted) -> tuple[Lines | None, np.ndarray, np.ndarray]:
         """What was noted, by row where in it, and whether it is the same to its numbers; nothing where a file is not
         what it was."""

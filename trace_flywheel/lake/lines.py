@@ -158,7 +158,8 @@ class Noted:
         self._waiting = []
 
     def close(self) -> None:
-        self._writer.close()
+        """Forget what was noted, where it was not kept: its end is not written."""
+        self._writer.is_open = False
         self._file.close()
 
     def keep(self, lake: Lake, version: Version, common: str, told: Any) -> None:
