@@ -236,3 +236,40 @@ def test_the_table_stays_in_its_home_and_holds_no_text(home: Path) -> None:
     for path in (home / "home" / "lake").glob(f"*{LINES}/*/*.parquet"):
         for row in lines.pq.read_table(path).to_pylist():
             assert not any(said in value for value in row.values())
+
+
+def test_lines_that_stand_in_many_files(home: Path, made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trace_flywheel.lake.shards.SHARD_ROWS", 3)
+    flow = flow_of(home)
+    anew(flow)
+    files = find_version(home / "home", "rl_dataset").manifest["files"]
+    assert len([file for file in files if "eval" in file["path"]]) > 1
+    assert len(files) > 9
+    made.clear()
+    write_runs(home / "data", {"r9": answers("t9", (1.0, 0.5, 0.2, 0.0), 900)})
+    flow.run()
+    assert made.count("rl_dataset") == 4
+    one = published(flow.settings.home)
+    assert anew(flow) == one
+
+
+def test_killed_before_the_table_is_written_the_one_of_the_version_before_is_good(
+    home: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    write_runs(home / "data", {"r9": answers("t9", (1.0, 0.5, 0.2, 0.0), 900)})
+    flow = flow_of(home)
+    flow.ingest()
+    curation = flow.curation()
+    with monkeypatch.context() as patch:
+        patch.setattr(lines.Noted, "keep", killed)
+        with pytest.raises(KeyboardInterrupt):
+            datasets.rl_dataset(curation)
+    made.clear()
+    write_runs(home / "data", {"r10": answers("t10", (1.0, 0.5, 0.2), 700)})
+    flow.run()
+    assert made.count("rl_dataset") == 7
+    one = published(flow.settings.home)
+    assert anew(flow) == one
