@@ -7,17 +7,15 @@ import pytest
 
 from tests.flow.test_near_ray import index_files
 from trace_flywheel.curation.dedup import near_duplicates
-from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import curate
 from trace_flywheel.flow.columns import Columns
-from trace_flywheel.flow.crew import Crew
 from trace_flywheel.flow.frame import Index
 from trace_flywheel.flow.funnel import Funnel
 from trace_flywheel.settings import Dedup
 
 
 @pytest.mark.parametrize("share", [0.8, 0.0])
-def test_a_process_of_the_crew_compares_what_is_alive(
+def test_a_process_of_its_own_compares_what_is_alive(
     tmp_path: Path, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame, columns = index_files(tmp_path, files=3, rows=120)
@@ -27,6 +25,6 @@ def test_a_process_of_the_crew_compares_what_is_alive(
     wanted = near_duplicates(frame, funnel.alive, rank, *columns.spans(funnel.alive), 0.85)
     assert (len(wanted) > 20) == (share > 0)
     monkeypatch.setattr(Columns, "spans", None)  # nothing is read here
-    crew = Crew(Holdout((), 0.5), 1, at_once=True)
-    curate.near_duplicates(funnel, Index(frame, columns, (), (), ()), rank, None, Dedup(), crew)
+    monkeypatch.setattr(curate, "MANY", 0)
+    curate.near_duplicates(funnel, Index(frame, columns, (), (), ()), rank, None, Dedup())
     assert funnel.drops.equals(wanted)

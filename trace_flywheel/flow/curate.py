@@ -20,9 +20,8 @@ from trace_flywheel.curation.preference import build_pairs, unfit
 from trace_flywheel.curation.quality import quality_drops
 from trace_flywheel.curation.selection import task_cap, top_fraction
 from trace_flywheel.curation.standing import Corpus
-from trace_flywheel.flow.compared import ROW_SECONDS, Compared, compared
+from trace_flywheel.flow.compared import MANY, Compared, compared_apart
 from trace_flywheel.flow.corpora import Corpora
-from trace_flywheel.flow.crew import Crew
 from trace_flywheel.flow.frame import Index
 from trace_flywheel.flow.funnel import Attempts, Curated, Funnel, crossing_drops, entered, hold_out
 from trace_flywheel.flow.meanings import Meanings
@@ -36,18 +35,9 @@ COLLAPSED = 20
 
 
 def sft(
-    index: Index,
-    common: Attempts,
-    holdout: Holdout,
-    corpora: Corpora,
-    settings: Settings,
-    meanings: Meanings,
-    crew: Crew[Holdout] | None = None,
+    index: Index, common: Attempts, holdout: Holdout, corpora: Corpora, settings: Settings, meanings: Meanings
 ) -> Curated:
-    """SFT rows: the best of each task, corrections and step-masked traces, without duplicates.
-
-    `crew`: processes in which texts may be compared, instead of here.
-    """
+    """SFT rows: the best of each task, corrections and step-masked traces, without duplicates."""
     frame, ungraded, corpus = index.frame, settings.grading.ungraded, corpora.corpus
     funnel = entered(index, common)
     funnel.take(convertible(frame, funnel.alive, "sft", ungraded))
@@ -60,7 +50,7 @@ def sft(
     selected = top_fraction(frame, funnel.alive, settings.selection, settings.seed)
     funnel.take(selected.drops)
     before = funnel.alive.copy()
-    near_duplicates(funnel, index, rank, corpus, settings.dedup, crew)
+    near_duplicates(funnel, index, rank, corpus, settings.dedup)
     if (alike := settings.dedup.embedding_threshold) is not None:
         funnel.take(same_meaning(frame, funnel.alive.copy(), rank, meanings.of(index), alike, meanings.model))
     collapsed = _collapsed(frame, before, funnel.alive, settings.dedup.alarm_share)
@@ -83,28 +73,20 @@ def sft(
     return Curated("sft", index, np.flatnonzero(funnel.alive), funnel.drops, facts=facts, warnings=tuple(warnings))
 
 
-def near_duplicates(
-    funnel: Funnel,
-    index: Index,
-    rank: np.ndarray,
-    corpus: Corpus | None,
-    chosen: Dedup,
-    crew: Crew[Holdout] | None = None,
-) -> None:
-    """Rows near a better one, then rows near the corpora. Their texts are read once: here where there are corpora, else
-    by a process of the crew, which also loads what compares them, or by the tasks of a cluster."""
+def near_duplicates(funnel: Funnel, index: Index, rank: np.ndarray, corpus: Corpus | None, chosen: Dedup) -> None:
+    """Rows near a better one, then rows near the corpora. Their texts are read once: here where there are corpora or
+    few rows, else by a process of its own, or by the tasks of a cluster."""
     before, threshold = funnel.alive.copy(), chosen.threshold
     if chosen.ray_address:
         from trace_flywheel.flow.near_ray import near_duplicates_on_ray
 
         funnel.take(near_duplicates_on_ray(index.frame, before, rank, index.columns, threshold, chosen.ray_address))
         rest = index.columns.spans(funnel.alive) if corpus is not None else None
-    elif corpus is None and crew is not None:
+    elif corpus is None and int(before.sum()) >= MANY:
         rows = np.flatnonzero(before)
         columns = index.columns.only(rows).pruned()
-        task = Compared(columns, dedup.owners(index.frame)[rows], rank[rows], threshold)
-        ((match, scores),) = crew.over(compared, [task], len(rows) * ROW_SECONDS)
-        funnel.take(dedup.near_drops(index.frame, rows, match, scores, threshold))
+        found = compared_apart(Compared(columns, dedup.owners(index.frame)[rows], rank[rows], threshold))
+        funnel.take(dedup.near_drops(index.frame, rows, *found, threshold))
         return
     else:
         spans = index.columns.spans(before)

@@ -15,7 +15,7 @@ def decided(curation: Curation, kind: funnel.Kind, recipe: str | None) -> Curate
         index, common = funnel.of_recipe(index, common, chosen)
     if kind == "sft":
         corpora = curation.corpora(name_of(kind, recipe))
-        return curate.sft(index, common, curation.holdout, corpora, settings, curation.meanings, curation.crew)
+        return curate.sft(index, common, curation.holdout, corpora, settings, curation.meanings)
     if kind == "kto":
         if recipe not in curation.paired:
             decided(curation, "pair", recipe)
