@@ -10,7 +10,7 @@ import pytest
 from tests.flow.conftest import group, write_runs
 from trace_flywheel.flow import begun as module
 from trace_flywheel.flow import beside, ingest
-from trace_flywheel.flow.begun import begun, ingestion, taken
+from trace_flywheel.flow.begun import begun, ingestion, taken, taken_process
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.watch import watch
 from trace_flywheel.records.errors import FlywheelError
@@ -92,6 +92,32 @@ def test_an_interrupt_ends_what_is_under_way(asked: bool, tmp_path: Path) -> Non
         raise KeyboardInterrupt
     assert is_over(pid)
     assert taken(waiting, (tmp_path, "first")) is None
+
+
+def test_the_last_process_is_taken_over_when_all_calls_were_asked_for(tmp_path: Path) -> None:
+    last = noting, (tmp_path, "last")
+    with begun(tmp_path, [(noting, (tmp_path, "first"))], last):
+        pid = pid_in(tmp_path / "last")
+        assert taken_process() is None
+        asked = taken(noting, (tmp_path, "first"))
+        assert asked is not None
+        assert asked.result() != pid
+        process = taken_process()
+        assert process is not None
+        assert taken_process() is None
+    assert process.call(noting, tmp_path, "again") == pid, "it is no matter of the block any more"
+    process.close()
+    assert is_over(pid)
+
+
+@pytest.mark.parametrize("function", [noting, waiting])
+def test_a_last_process_that_nobody_takes_ends_with_the_block(
+    function: Callable[[Path, str], object], tmp_path: Path
+) -> None:
+    with begun(tmp_path, [], (function, (tmp_path, "last"))):
+        pid = pid_in(tmp_path / "last")
+    assert is_over(pid)
+    assert taken_process() is None
 
 
 def settings_of(tmp_path: Path, workers: int = 2) -> Settings:

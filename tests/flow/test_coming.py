@@ -11,6 +11,7 @@ from tests.flow.conftest import group, write_runs
 from trace_flywheel.flow import apart, coming, curation, ingest
 from trace_flywheel.flow.apart import Pass
 from trace_flywheel.flow.coming import Coming, GivenUpError
+from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.names import Kind
 from trace_flywheel.flow.turn import Turn
@@ -164,3 +165,39 @@ def test_datasets_made_ahead_are_the_same(workers: int, tmp_path: Path, monkeypa
     assert made[0] == made[1]
     assert files[0] == files[1]
     assert sum(rows for *_, rows in made[0]) > 0
+
+
+def test_a_pass_that_was_prepared_goes_on_with_it_unless_anything_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_runs(tmp_path / "data", {"a": group("t", (1.0, 0.0), 1), "b": group("u", (1.0, 0.0), 1)})
+    monkeypatch.setattr(curation, "MANY", -1)
+    settings = load_settings(home=tmp_path / "home", roots=(tmp_path / "data",), ingest={"workers": 2})
+    lake = lake_of(settings)
+    seen = watch(settings, lake)
+
+    def prepared() -> Curation:
+        monkeypatch.setattr(apart, "_held", None)
+        monkeypatch.setattr(apart, "_coming", None)
+        apart.prepare(settings, seen.inputs)
+        assert apart._held is not None
+        return apart._held[1]
+
+    ingest.ingest(seen.todo[:1], lake, settings, seen.inputs, 1)
+    before = prepared()
+    assert apart.curation_of(Pass("one", settings, seen.inputs)) is before
+    until(lambda: apart._coming is not None and ("pair", None) in apart._coming._ahead)
+    assert names(settings.home) == () or not (settings.home / "datasets" / "dpo_dataset" / "latest").exists()
+    made, _ = apart.make(Pass("one", settings, seen.inputs), "pair", None, undisturbed=True)
+    assert (made.name, made.status) == ("dpo_dataset", "made")
+    apart.prepare(settings, seen.inputs)
+    assert apart.curation_of(Pass("one", settings, seen.inputs)) is before, "a pass under way goes on"
+    before = prepared()
+    other = settings.model_copy(update={"seed": settings.seed + 1})
+    assert apart.curation_of(Pass("two", other, seen.inputs)) is not before
+    before = prepared()
+    ingest.ingest(seen.todo[1:], lake, settings, seen.inputs, 1)
+    now = apart.curation_of(Pass("three", settings, seen.inputs))
+    assert now is not before
+    assert len(now.runs) == 2
+    apart.curation_of(Pass("the end", settings, seen.inputs))

@@ -86,8 +86,13 @@ from trace_flywheel.flow import begun, beside
 from trace_flywheel.orchestration import helper
 
 beside.SMALL_BYTES = -1
-taken, headless = begun.taken, refresh._headless
+taken, taken_process, headless = begun.taken, begun.taken_process, refresh._headless
 told = []
+
+def process():
+    given = taken_process()
+    told.append(given is not None)
+    return given
 
 def noted(function, arguments):
     given = taken(function, arguments)
@@ -99,7 +104,7 @@ def interrupted(settings):
     os.kill(os.getpid(), signal.SIGINT)
 
 if __name__ == "__main__":
-    helper.taken = noted
+    helper.taken, helper.taken_process, helper.SMALL_ROLLOUTS = noted, process, -1
     if sys.argv[1] == "interrupted":
         refresh._headless = interrupted
     code = main(["refresh", "--root", sys.argv[2], "--home", sys.argv[3]])
@@ -118,7 +123,7 @@ def test_steps_begun_while_dagster_is_imported_are_those_that_its_assets_ask_for
     write_runs(tmp_path / "data", {"r": group("t", (1.0, 0.0), 1), "s": group("u", (1.0, 0.0), 1)})
     ahead, alone = (refresh_ahead("to its end", tmp_path, f"{n}", n) for n in (2, 1))
     assert (ahead.returncode, alone.returncode) == (0, 0), ahead.stderr + alone.stderr
-    assert [json.loads(done.stdout.splitlines()[-1]) for done in (ahead, alone)] == [[True] * 3, [False] * 3]
+    assert [json.loads(done.stdout.splitlines()[-1]) for done in (ahead, alone)] == [[True] * 4, [False] * 4]
     homes = [tmp_path / "2", tmp_path / "1"]
     versions = [{name: find_version(home, name).version for name in names(home)} for home in homes]
     assert versions[0] == versions[1]

@@ -102,7 +102,7 @@ def _refreshed(settings: Any) -> Outcome:
 
 def _brought_up_to_date(settings: Any, lake: Any) -> Any:
     """What lay below the roots when the lock was had: another pass may have done the work meanwhile."""
-    from trace_flywheel.flow.begun import begun, ingestion
+    from trace_flywheel.flow.begun import begun, ingestion, publication
     from trace_flywheel.flow.beside import is_small
     from trace_flywheel.flow.fork_server import start_ahead
     from trace_flywheel.flow.freshness import freshness
@@ -114,13 +114,15 @@ def _brought_up_to_date(settings: Any, lake: Any) -> Any:
         if not is_small(before.todo):
             start_ahead("trace_flywheel.flow.ingest")  # while Dagster is imported
         print(f"ingesting {len(before.todo)} of {len(before.found)} runs", file=sys.stderr)
-        with begun(settings.home, ingestion(lake, settings, before.inputs, before.todo)):
+    calls = ingestion(lake, settings, before.inputs, before.todo)
+    with begun(settings.home, calls, publication(settings, before.inputs) if calls else None):
+        if before.todo:
             headless = _headless(settings)
             headless.ingest([run.run_id for run in before.todo])
-        after = watch(settings, lake)
-    if freshness(lake, settings, after.inputs)[1]:
-        print("curating and publishing", file=sys.stderr)
-        (headless or _headless(settings)).publish()
+            after = watch(settings, lake)
+        if freshness(lake, settings, after.inputs)[1]:
+            print("curating and publishing", file=sys.stderr)
+            (headless or _headless(settings)).publish()
     return before
 
 

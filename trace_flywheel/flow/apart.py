@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 import pyarrow as pa
 
+from trace_flywheel.flow.freshness import Basis
 from trace_flywheel.flow.glance import Glance, glance
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.inputs import SideInputs
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from trace_flywheel.flow.coming import Coming
     from trace_flywheel.flow.curation import Curation
 
+PREPARED = "the next pass"
+"""Its name while nobody has asked for anything of it."""
 TOLERANCE = 1e-6
 """What the advantages of a group may add up to beside zero, per member."""
 
@@ -51,12 +54,37 @@ _coming: "Coming | None" = None
 """The datasets of the pass under way, where some of them are made before they are asked for."""
 
 
+def prepare(settings: Settings, inputs: SideInputs) -> None:
+    """Begin the next pass, before it has a name: what is decided for each of its datasets, and the first of them. It
+    has these settings and side inputs, or it begins anew."""
+    from trace_flywheel.flow.curation import Curation
+
+    global _held, _coming
+    curation = Curation(lake_of(settings), settings, inputs)
+    if _held is not None or not curation.crew.works_apart:
+        return
+    _held, _coming = (PREPARED, curation), None
+    _ = curation.index, curation.attempts, curation.inputs_digest  # before a thread asks for them
+    _coming_of(curation).go_on()
+
+
+def _is_of(curation: "Curation", under_way: Pass) -> bool:
+    """Whether what was prepared is what a pass would begin with now."""
+    if (curation.settings, curation.inputs) != (under_way.settings, under_way.inputs):
+        return False
+    return Basis(curation.lake, under_way.settings, under_way.inputs).inputs_digest == curation.inputs_digest
+
+
 def curation_of(under_way: Pass) -> "Curation":
     """The state of the pass under way; that of another is forgotten first."""
     from trace_flywheel.flow.curation import Curation
 
     global _held, _coming
+    if _held is not None and _held[0] == PREPARED and _is_of(_held[1], under_way):
+        _held = under_way.name, _held[1]
     if _held is None or _held[0] != under_way.name:
+        if _coming is not None:
+            _coming.give_up()
         _held = _coming = None
         lake = lake_of(under_way.settings)
         _held = under_way.name, Curation(lake, under_way.settings, under_way.inputs)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from trace_flywheel.flow import ingest
+from trace_flywheel.flow import apart, ingest
 from trace_flywheel.flow.beside import Beside, is_small
 from trace_flywheel.flow.ingest_tasks import GRADED
 from trace_flywheel.flow.inputs import SideInputs
@@ -29,7 +29,8 @@ MOST_RUNS = 1_000
 def ingestion(lake: Lake, settings: Settings, inputs: SideInputs, runs: Sequence[Run]) -> list[Call]:
     """The calls that the assets of ingestion are going to make over runs that are to do. None where that is not sure,
     or where nobody gave a core for it: with one worker the program that asks would take turns with it."""
-    if worker_count(settings.ingest.workers) == 1 or not may_have_children() or settings.lake.remote or is_small(runs):
+    few = not runs or is_small(runs)
+    if few or worker_count(settings.ingest.workers) == 1 or not may_have_children() or settings.lake.remote:
         return []
     known = [run for run in runs if lake.sidecar(GRADED, run.run_id) is not None]
     if len(runs) > MOST_RUNS or (known and len(runs) > 1):  # Dagster may know them scattered among others
@@ -41,15 +42,22 @@ def ingestion(lake: Lake, settings: Settings, inputs: SideInputs, runs: Sequence
     return [(ingest.all_of, (shared, (step, list(runs)))) for step in steps]
 
 
+def publication(settings: Settings, inputs: SideInputs) -> Call:
+    """What prepares the process in which the assets over all runs are made."""
+    return apart.prepare, (settings, inputs)
+
+
 class Begun:
     """Calls under way, in the order in which they will be asked for; others may write to the home meanwhile."""
 
-    def __init__(self, home: Path, calls: Sequence[Call]) -> None:
-        self._besides = [Beside(home) for _ in calls]
+    def __init__(self, home: Path, calls: Sequence[Call], last: Call | None = None) -> None:
+        """`last`: a call after them, of which nobody asks for more than its process."""
+        self._besides, self._last = [Beside(home) for _ in calls], Beside(home)
         self._thread = ThreadPoolExecutor(1)
         self._left: deque[tuple[Call, Future[Any]]] = deque(
             (call, self._thread.submit(_made, beside, call)) for call, beside in zip(calls, self._besides, strict=True)
         )
+        self._prepared = None if last is None else self._thread.submit(self._last.call, last[0], *last[1])
 
     def take(self, call: Call) -> Future[Any] | None:
         """What this call gives, if it is the next one; all others are ended if it is not."""
@@ -58,14 +66,23 @@ class Begun:
         self.end()
         return None
 
+    def take_last(self) -> Beside | None:
+        """The process of the last call, where all before it were asked for; who takes it ends it."""
+        if self._left or self._prepared is None:
+            return None
+        self._prepared = None
+        return self._last
+
     def end(self) -> None:
         """Nothing of it is under way any more."""
-        for _, future in self._left:
-            future.cancel()
         self._left.clear()
         for beside in self._besides:
             beside.kill()
-        self._thread.shutdown()
+        if self._prepared is not None:
+            # What it began beside the call it takes back itself, if there is time for it.
+            (self._last.close if self._prepared.done() else self._last.kill)()
+            self._prepared = None
+        self._thread.shutdown(cancel_futures=True)
 
 
 def _made(beside: Beside, call: Call) -> Any:
@@ -80,10 +97,10 @@ _begun: Begun | None = None
 
 
 @contextmanager
-def begun(home: Path, calls: Sequence[Call]) -> Iterator[None]:
-    """A block in which these calls are going to be asked for, by this process."""
+def begun(home: Path, calls: Sequence[Call], last: Call | None = None) -> Iterator[None]:
+    """A block in which these calls are going to be asked for, by this process, and then the process of the last one."""
     global _begun
-    _begun = Begun(home, calls)
+    _begun = Begun(home, calls, last)
     try:
         yield
     finally:
@@ -94,3 +111,8 @@ def begun(home: Path, calls: Sequence[Call]) -> Iterator[None]:
 def taken(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Future[Any] | None:
     """What a call gives that was begun already; None where it was not, and nothing else is under way then."""
     return None if _begun is None else _begun.take((function, arguments))
+
+
+def taken_process() -> Beside | None:
+    """The process that was prepared for what comes after the calls, where there is one."""
+    return None if _begun is None else _begun.take_last()

@@ -4,7 +4,7 @@ grows with the rollouts. What is small is done here: the other process would tak
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from trace_flywheel.flow.begun import taken
+from trace_flywheel.flow.begun import taken, taken_process
 from trace_flywheel.flow.beside import Beside, is_small
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.ingest_tasks import INDEX
@@ -28,7 +28,7 @@ def over_all(run_id: str, settings: Settings, function: Callable[..., Result], *
         return function(*arguments)
     if _helper is None or _helper[0] != run_id:
         end()
-        _helper = run_id, Beside(settings.home)
+        _helper = run_id, taken_process() or Beside(settings.home)
     return _helper[1].call(function, *arguments)
 
 
