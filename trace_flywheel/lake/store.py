@@ -1,36 +1,26 @@
-"""Where run partitions and unpartitioned tables rest, and how they change: whole generations behind one pointer.
+"""Where run partitions rest, and how they change: whole generations behind one pointer.
 
     lake/<asset>/<encoded run>/<generation>/part-00000.parquet … drops.parquet      sidecar.json names the generation
-    lake/<asset>/<digest>/<table>.parquet …  sidecar.json                           `current` names the digest
 
 A generation is written under a temporary name, synced and renamed; the pointer is replaced last and the generation
 before is removed after it (`landing`). So a reader sees the old partition or the new one, and a killed writer leaves
 the old one. Generations are named by their content: the same input gives the same name and changes nothing.
 """
 
-import hashlib
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trace_flywheel.lake.codec import drop_table, drops_of
 from trace_flywheel.lake.files import (
     OPEN_FOLDER,
     PRIVATE_FOLDER,
-    TEMPORARY,
-    keep_only,
     make_folder,
-    new_file,
-    replace_text,
-    settle,
     sweep,
     workplace,
 )
@@ -44,13 +34,11 @@ from trace_flywheel.lake.sidecar import (
     LakeError,
     Part,
     Sidecar,
-    TableSidecar,
-    check_format,
     count_drops,
     encode_run,
     file_mode,
-    pretty,
 )
+from trace_flywheel.lake.tables import Tables
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.fate import Drop
 
@@ -64,14 +52,13 @@ class _Named(msgspec.Struct, frozen=True):
 _sidecar_decoder, _name_decoder = msgspec.json.Decoder(Sidecar), msgspec.json.Decoder(_Named)
 
 
-class Lake:
+class Lake(Tables):
     """The lake of one home. Opening it refuses a newer format; nothing is written before the first partition."""
 
     def __init__(self, home: Path, remote: Remote | None = None) -> None:
         """`remote`: the object store that the home is a working copy of."""
         self.home, self._remote = Path(home), remote
-        self.root = self.home / "lake"
-        check_format(self.root)
+        super().__init__(self.home / "lake")
 
     def __eq__(self, other: object) -> bool:
         """Of the same home; a connection to an object store is equal to itself alone."""
@@ -79,12 +66,6 @@ class Lake:
 
     def __hash__(self) -> int:
         return hash(self.home)
-
-    def prepare(self) -> None:
-        if not (self.root / "format").is_file():
-            replace_text(self.root / "format", f"{FORMAT}\n")
-
-    # run partitions
 
     def folder(self, asset: str, run_id: str) -> Path:
         return self.root / asset / encode_run(run_id)
@@ -206,76 +187,3 @@ class Lake:
             return ()
         path = self.generation_folder(sidecar) / "drops.parquet"
         return tuple(drops_of(pq.read_table(path)))
-
-    # unpartitioned assets
-
-    def current(self, asset: str) -> TableSidecar | None:
-        """What the newest version of an unpartitioned asset says about itself."""
-        pointer = self.root / asset / "current"
-        if not pointer.is_file():
-            return None
-        digest = pointer.read_text("utf-8").strip()
-        return msgspec.json.decode((self.root / asset / digest / "sidecar.json").read_bytes(), type=TableSidecar)
-
-    def table(self, asset: str, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """One table of the newest version of an unpartitioned asset, or some columns of it."""
-        return pq.ParquetFile(self._table(asset, name)).read(columns=columns and list(columns), use_threads=False)
-
-    def table_schema(self, asset: str, name: str) -> pa.Schema:
-        """Of such a table."""
-        return pq.read_schema(self._table(asset, name))
-
-    def _table(self, asset: str, name: str) -> Path:
-        current = self.current(asset)
-        if current is None:
-            raise LakeError(f"{self.root / asset}: not made yet; run `flywheel refresh`")
-        return self.root / asset / current.digest / f"{name}.parquet"
-
-    def put(
-        self,
-        asset: str,
-        tables: Mapping[str, pa.Table],
-        inputs_digest: str,
-        counts: Mapping[str, Any],
-        write: Callable[[Path], None] | None = None,
-    ) -> TableSidecar:
-        """Replace an unpartitioned asset; only its newest version is kept. `write` adds files that are no tables."""
-        self.prepare()
-        base = self.root / asset
-        sweep(base)
-        with workplace(base) as folder:
-            for name, table in sorted(tables.items()):
-                write_table(folder / f"{name}.parquet", table)
-            if write is not None:
-                write(folder)
-            digest = _digest_of(asset, folder, inputs_digest)
-            sidecar = TableSidecar(FORMAT, asset, digest, inputs_digest, dict(counts))
-            with new_file(folder / POINTER) as stream:
-                stream.write(pretty(sidecar).encode())
-            settle(folder, base / digest)
-        replace_text(base / "current", digest + "\n")
-        keep_only(base, digest)
-        return sidecar
-
-    def is_whole(self, table: TableSidecar) -> bool:
-        """Whether the files of an unpartitioned asset are, byte for byte, those that it was named by."""
-        return _digest_of(table.asset, self.root / table.asset / table.digest, table.inputs_digest) == table.digest
-
-    def discard(self, asset: str) -> None:
-        """Remove an unpartitioned asset, under another name: no kill and no reader that writes in it leaves a part."""
-        if (self.root / asset).exists():
-            gone = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=self.root))
-            with suppress(FileNotFoundError):
-                (self.root / asset).rename(gone / asset)
-            shutil.rmtree(gone, ignore_errors=True)
-
-
-def _digest_of(asset: str, folder: Path, inputs_digest: str) -> str:
-    """The name of a version of an unpartitioned asset."""
-    files = [(path.name, _sha256(path)) for path in sorted(folder.iterdir()) if path.name != POINTER]
-    return content_id([FORMAT, asset, files, inputs_digest])[:16]
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
