@@ -50,6 +50,20 @@ def test_an_error_over_there_is_raised_here_without_another_before_it(tmp_path: 
     helper.close()
 
 
+def test_a_process_that_died_between_two_calls_is_another_one_at_the_next(tmp_path: Path) -> None:
+    helper = Beside(tmp_path)
+    first, _ = helper.call(pid_and, 1)
+    pool = helper._pool
+    os.kill(first, signal.SIGKILL)
+    until = time.monotonic() + 60
+    while not pool._broken:  # type: ignore[union-attr]
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    second, value = helper.call(pid_and, 2)
+    assert (second != first, value) == (True, 2)
+    helper.close()
+
+
 def test_where_no_process_may_be_started_the_call_is_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "may_have_children", lambda: False)
     assert Beside(tmp_path).call(pid_and, 1) == (os.getpid(), 1)

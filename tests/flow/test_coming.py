@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from tests.flow.conftest import group, write_runs
 from trace_flywheel.flow import apart, coming, curation, ingest
 from trace_flywheel.flow.apart import Pass
+from trace_flywheel.flow.beside import Beside
 from trace_flywheel.flow.coming import Coming, GivenUpError
+from trace_flywheel.flow.crew import Crew
 from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.names import Kind
@@ -201,3 +204,78 @@ def test_a_pass_that_was_prepared_goes_on_with_it_unless_anything_changed(
     assert now is not before
     assert len(now.runs) == 2
     apart.curation_of(Pass("the end", settings, seen.inputs))
+
+
+_kept: Coming | None = None
+
+
+def undecided(folder: Path) -> None:
+    """Leaves a dataset behind that is being decided, and has handed nothing over to its processes."""
+    global _kept
+    crew = Crew(0, 2, at_once=True)
+
+    def make(_, kind: Kind, recipe: str | None, turn: Turn) -> None:
+        turn.decided()
+        time.sleep(1)
+        (folder / "hands over").touch()
+        with suppress(FlywheelError):
+            list(crew.over(added, range(3), 0.0))
+        turn.wait()
+
+    coming.datasets.make = make  # type: ignore[assignment] # this process ends with it
+    _kept = Coming(None, [("pair", None)])  # type: ignore[arg-type]
+    _kept.go_on()
+
+
+def added(one: int, other: int) -> int:
+    return one + other
+
+
+def test_a_process_ends_that_was_to_end_before_a_dataset_needed_others(tmp_path: Path) -> None:
+    """Those that a thread starts while its process ends would wait for work for ever, and it for them."""
+    process = Beside(tmp_path)
+    process.call(undecided, tmp_path)
+    (started,) = process._processes()
+    ending = threading.Thread(target=process.close, daemon=True)
+    ending.start()
+    ending.join(30)
+    started.kill()
+    assert not ending.is_alive()
+    assert (tmp_path / "hands over").exists()
+
+
+def test_nothing_is_begun_of_what_was_given_up(coming_with: Callable[[Making], Coming]) -> None:
+    making = Making()
+    of_pass = coming_with(making)
+    of_pass._begin(("pair", None))
+    until(lambda: making.seen)
+    of_pass._begin(("sft", None))  # waits until the other one is decided
+    of_pass.give_up()
+    making.may_decide.set()
+    for one in of_pass._begun:
+        assert isinstance(one.made.exception(60), GivenUpError)
+    assert making.seen == [("begun", "pair")]
+
+
+def test_who_waits_hears_of_any_end_of_the_thread(coming_with: Callable[[Making], Coming]) -> None:
+    class Panic(BaseException):
+        """As a library that is written in Rust raises it."""
+
+    def panic(*_: object) -> None:
+        raise Panic
+
+    of_pass = coming_with(panic)  # type: ignore[arg-type]
+    own = of_pass._begin(("pair", None))
+    assert isinstance(own.made.exception(60), Panic)
+    assert not of_pass.deciding.locked()
+
+
+def test_a_process_that_ends_waits_no_longer_than_it_may(
+    coming_with: Callable[[Making], Coming], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    making = Making()
+    of_pass = coming_with(making)
+    of_pass.go_on()
+    monkeypatch.setattr(coming, "PATIENCE", 0.05)
+    of_pass.rest()  # an error would be told with a traceback
+    making.may_decide.set()

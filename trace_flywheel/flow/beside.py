@@ -7,7 +7,7 @@ Where no process may be started (Celery's daemonic workers), calls are made here
 
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from threading import Lock
@@ -47,9 +47,11 @@ class Beside:
         with self._starting:
             if self._killed:
                 raise FlywheelError("the process that was to work on it was ended")
-            if self._pool is None:
-                self._pool = ProcessPoolExecutor(1, mp_context=context_of(function), initializer=end_with_the_caller)
-            made = self._pool.submit(_called, self._home, shared, function, arguments)
+            try:
+                made = self._submitted(function, arguments, shared)
+            except BrokenProcessPool:  # it died between two calls, of which none is lost
+                self._pool = None
+                made = self._submitted(function, arguments, shared)
         try:
             result, error = made.result()
         except BrokenProcessPool:
@@ -58,6 +60,13 @@ class Beside:
         if error is not None:
             raise error
         return result  # type: ignore[no-any-return] # what the function returned
+
+    def _submitted(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], shared: bool
+    ) -> Future[tuple[Any, Exception | None]]:
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(1, mp_context=context_of(function), initializer=end_with_the_caller)
+        return self._pool.submit(_called, self._home, shared, function, arguments)
 
     def close(self) -> None:
         if self._pool is not None:

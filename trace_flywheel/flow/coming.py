@@ -9,7 +9,7 @@ whose rows are made by processes of their own: what makes rows is no matter of t
 import threading
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from multiprocessing.util import Finalize
 
 from trace_flywheel.flow import datasets
@@ -72,8 +72,7 @@ class Coming:
 
     def rest(self) -> None:
         """Wait until nothing is under way that was given up."""
-        for one in self._begun:
-            one.made.exception(PATIENCE)
+        wait([one.made for one in self._begun], PATIENCE)
 
     def _begin(self, name: Named) -> "_Dataset":
         own = _Dataset(name, self)
@@ -94,15 +93,19 @@ class _Dataset(Turn):
     def run(self, curation: Curation) -> None:
         self._coming.deciding.acquire()
         try:
+            self._stop_if_given_up()
             made = datasets.make(curation, *self.name, self)
-        except Exception as error:
-            self.decided()  # never; the others may be well
+        except BaseException as error:  # whatever it is, somebody waits for it
             self.made.set_exception(error)
         else:
-            self.decided()  # before, unless it stood already
             self.made.set_result(made)
+        self._release()  # before, unless it stood already or failed; the others may be well
 
     def decided(self) -> None:
+        self._release()
+        self._stop_if_given_up()
+
+    def _release(self) -> None:
         if not self.is_decided:
             self.is_decided = True
             self._coming.deciding.release()
@@ -113,6 +116,9 @@ class _Dataset(Turn):
 
     def wait(self) -> None:
         self._asked.wait()
+        self._stop_if_given_up()
+
+    def _stop_if_given_up(self) -> None:
         if self._given_up:
             raise GivenUpError
 

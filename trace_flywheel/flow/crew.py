@@ -28,8 +28,10 @@ class Crew(Generic[Shared]):
 
     def __init__(self, shared: Shared, workers: int, at_once: bool = False) -> None:
         self.shared, self._workers, self._at_once = shared, workers, at_once
-        self._processes: Processes[Shared, Any, Any] | None = None
-        self._starting = Lock()
+        self._processes: Processes[Shared, Any, Any] = Processes(_called, shared, workers)
+        self._starting, self._is_apart = Lock(), False
+        # Known before any is started: a thread of a process that ends would else start some that nobody ends.
+        Finalize(self, self._processes.end, exitpriority=ENDS_FIRST)
 
     def over(
         self, function: Callable[[Shared, Task], Result], tasks: Iterable[Task], seconds: float
@@ -39,14 +41,12 @@ class Crew(Generic[Shared]):
         Raises `FlywheelError` where a process died at a task twice, or a task failed in one.
         """
         with self._starting:
-            if self._processes is None and self._pays(seconds):
-                self._processes = Processes(_called, self.shared, self._workers, function)
-                Finalize(self, self._processes.end, exitpriority=ENDS_FIRST)
-        if self._processes is None:
+            self._is_apart = self._is_apart or self._pays(seconds)
+        if not self._is_apart:
             for task in tasks:
                 yield function(self.shared, task)
             return
-        with closing(self._processes.over((function, task) for task in tasks)) as results:
+        with closing(self._processes.over(((function, task) for task in tasks), function)) as results:
             for result in results:
                 if isinstance(result, Crash):
                     raise FlywheelError(result.reason)

@@ -106,26 +106,19 @@ class Processes(Generic[Shared, Task, Result]):
     """A pool for sets of tasks, one after another or several from as many threads. It starts with the first task, again
     after `close`, and not after `end`."""
 
-    def __init__(
-        self,
-        function: Callable[[Shared, Task], Result],
-        shared: Shared,
-        workers: int,
-        loads: Callable[..., Any] | None = None,
-    ) -> None:
-        """`loads`: a function whose module is loaded once for all processes, where that is not `function`'s own."""
+    def __init__(self, function: Callable[[Shared, Task], Result], shared: Shared, workers: int) -> None:
         self._function, self._shared, self._workers = function, shared, workers
-        self._loads = loads or function
         self._pool: ProcessPoolExecutor | None = None
         self._lock, self._is_over = threading.Lock(), False
 
-    def over(self, tasks: Iterable[Task]) -> Generator[Result | Crash]:
-        """What the function makes of every task, in order. Closed, it leaves nobody at work."""
+    def over(self, tasks: Iterable[Task], loads: Callable[..., Any] | None = None) -> Generator[Result | Crash]:
+        """What the function makes of every task, in order. Closed, it leaves nobody at work. `loads`: a function whose
+        module is loaded once for all processes, where that is not the function's own."""
         waiting = iter(tasks)
         under_way: deque[tuple[Task, Future[Any] | None, ProcessPoolExecutor]] = deque()
         try:
             while True:
-                pool = self._started()
+                pool = self._started(loads)
                 try:
                     # Two pieces a worker: a slow reader of results never makes finished ones pile up.
                     for task in islice(waiting, 2 * self._workers - len(under_way)):
@@ -149,12 +142,12 @@ class Processes(Generic[Shared, Task, Result]):
             left = [future for _, future, _ in under_way if future is not None and not future.cancel()]
             wait(left)
 
-    def _started(self) -> ProcessPoolExecutor:
+    def _started(self, loads: Callable[..., Any] | None) -> ProcessPoolExecutor:
         with self._lock:
             if self._is_over:
                 raise FlywheelError("the processes that work on it were ended")
             if self._pool is None:
-                self._pool = _pool(self._function, self._shared, self._workers, self._loads)
+                self._pool = _pool(self._function, self._shared, self._workers, loads)
             return self._pool
 
     def _leave(self, pool: ProcessPoolExecutor) -> None:
