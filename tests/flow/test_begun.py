@@ -1,8 +1,10 @@
 """Calls that are begun before they are asked for give what they would have given then, and outlive nobody."""
 
 import os
+import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,26 @@ def test_an_interrupt_ends_what_is_under_way(asked: bool, tmp_path: Path) -> Non
         raise KeyboardInterrupt
     assert is_over(pid)
     assert taken(waiting, (tmp_path, "first")) is None
+
+
+def test_an_interrupt_before_all_are_begun_ends_those_that_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(ThreadPoolExecutor):
+        def submit(self, function, *arguments):  # type: ignore[override]
+            if (tmp_path / "first").exists():
+                raise KeyboardInterrupt
+            given = super().submit(function, *arguments)
+            pid_in(tmp_path / "first")
+            return given
+
+    monkeypatch.setattr(module, "ThreadPoolExecutor", Interrupted)
+    calls = [(waiting, (tmp_path, "first")), (noting, (tmp_path, "second"))]
+    with pytest.raises(KeyboardInterrupt), begun(tmp_path, calls):
+        pass
+    pid = pid_in(tmp_path / "first")
+    ended = is_over(pid)
+    if not ended:
+        os.kill(pid, signal.SIGKILL)
+    assert ended
 
 
 def test_the_last_process_is_taken_over_when_all_calls_were_asked_for(tmp_path: Path) -> None:

@@ -50,14 +50,20 @@ def publication(settings: Settings, inputs: SideInputs) -> Call:
 class Begun:
     """Calls under way, in the order in which they will be asked for; others may write to the home meanwhile."""
 
-    def __init__(self, home: Path, calls: Sequence[Call], last: Call | None = None) -> None:
-        """`last`: a call after them, of which nobody asks for more than its process."""
-        self._besides, self._last = [Beside(home) for _ in calls], Beside(home)
+    def __init__(self, home: Path) -> None:
+        self._home, self._last = home, Beside(home)
+        self._besides: list[Beside] = []
         self._thread = ThreadPoolExecutor(1)
-        self._left: deque[tuple[Call, Future[Any]]] = deque(
-            (call, self._thread.submit(_made, beside, call)) for call, beside in zip(calls, self._besides, strict=True)
-        )
-        self._prepared = None if last is None else self._thread.submit(self._last.call, last[0], *last[1])
+        self._left: deque[tuple[Call, Future[Any]]] = deque()
+        self._prepared: Future[Any] | None = None
+
+    def begin(self, calls: Sequence[Call], last: Call | None) -> None:
+        """`last`: a call after them, of which nobody asks for more than its process."""
+        for call in calls:
+            self._besides.append(beside := Beside(self._home))
+            self._left.append((call, self._thread.submit(_made, beside, call)))
+        if last is not None:
+            self._prepared = self._thread.submit(self._last.call, last[0], *last[1])
 
     def take(self, call: Call) -> Future[Any] | None:
         """What this call gives, if it is the next one; all others are ended if it is not."""
@@ -100,8 +106,9 @@ _begun: Begun | None = None
 def begun(home: Path, calls: Sequence[Call], last: Call | None = None) -> Iterator[None]:
     """A block in which these calls are going to be asked for, by this process, and then the process of the last one."""
     global _begun
-    _begun = Begun(home, calls, last)
+    _begun = Begun(home)
     try:
+        _begun.begin(calls, last)  # in here: an interrupt may come before all are begun
         yield
     finally:
         _begun.end()
