@@ -1,6 +1,8 @@
 """A version whose rows were copied from the one before is the version that is made from nothing, byte for byte."""
 
+import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,9 +12,12 @@ import pytest
 
 from tests.flow.conftest import Flow, Row, trace, write_runs
 from tests.flow.test_spread import DATASETS, answers, corpus, published
+from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import datasets
 from trace_flywheel.flow.erasable import find_trace
+from trace_flywheel.flow.publish import layouts_for
 from trace_flywheel.flow.purge import purge
+from trace_flywheel.flow.row_keys import shared
 from trace_flywheel.lake import lines
 from trace_flywheel.lake.dataset import find_version
 from trace_flywheel.lake.index import LINES
@@ -20,6 +25,7 @@ from trace_flywheel.lake.pointers import pointers
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.lake.withdrawn import note
 from trace_flywheel.records.grading import Withdrawal
+from trace_flywheel.settings import Settings
 
 OPTIONS: dict[str, Any] = {
     "mix": {"shortage": "renormalize"},
@@ -170,6 +176,9 @@ def spoiled(home: Path, how: str) -> None:
         path.write_bytes(path.read_bytes().replace(b'"user"', b'"usor"', 1))
     elif how == "a file is gone":
         (version / "data-00000.jsonl").unlink()
+    elif how == "a file is a pipe":
+        (version / "data-00000.jsonl").unlink()
+        os.mkfifo(version / "data-00000.jsonl")
     elif how == "the version is gone":
         shutil.rmtree(version)
         (version.parent / "latest").unlink()
@@ -188,6 +197,7 @@ def spoiled(home: Path, how: str) -> None:
     [
         "a line was edited",
         "a file is gone",
+        "a file is a pipe",
         "the version is gone",
         "the table is torn",
         "a table of places is gone",
@@ -207,6 +217,67 @@ def test_what_is_not_as_it_was_is_made_from_text(how: str, home: Path, made: lis
     folder = find_version(home / "home", "rl_dataset").path
     one = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert anew(flow).items() >= {f"rl_dataset/{name}": data for name, data in one.items()}.items()
+
+
+def test_where_there_are_no_links_rows_are_made_from_text(
+    home: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> None:
+        raise PermissionError("this file system knows no links")
+
+    write_runs(home / "data", {"r9": answers("t9", (1.0, 0.5, 0.2, 0.0), 900)})
+    flow = flow_of(home)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "symlink_to", refused)
+        flow.run()
+    assert made.count("rl_dataset") == 36
+    one = published(flow.settings.home)
+    assert anew(flow) == one
+
+
+def damaged(version: Path, how: str) -> None:
+    if how == "its provenance is torn":
+        path = version / "provenance.parquet"
+        path.write_bytes(path.read_bytes()[:-40])
+    elif how == "its provenance is another's":
+        table = lines.pq.read_table(version / "provenance.parquet")
+        lines.pq.write_table(table.slice(1), version / "provenance.parquet")
+    elif how == "a line was edited, and its manifest":
+        path, manifest = version / "data-00000.jsonl", version / "manifest.json"
+        before = path.read_bytes()
+        path.write_bytes(before.replace(b'"user"', b'"usor"', 1))
+        told = [hashlib.sha256(data).hexdigest() for data in (before, path.read_bytes())]
+        manifest.write_text(manifest.read_text().replace(*told))
+
+
+@pytest.mark.parametrize(
+    "how", ["its provenance is torn", "its provenance is another's", "a line was edited, and its manifest"]
+)
+def test_a_restored_version_that_was_damaged_spoils_no_later_one(how: str, home: Path) -> None:
+    """The settings are other ones and then those of before: the version of before is the newest again."""
+    first = find_version(home / "home", "rl_dataset").path
+    datasets.rl_dataset(flow_of(home, groups={"eps": 0.01}).curation())
+    damaged(first, how)
+    restored = datasets.rl_dataset(flow_of(home).curation())
+    assert (restored.status, restored.path) == ("restored", first)
+    write_runs(home / "data", {"r9": answers("t9", (1.0, 0.5, 0.2, 0.0), 900)})
+    flow = flow_of(home)
+    flow.ingest()
+    folder = datasets.rl_dataset(flow.curation()).path
+    one = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert anew(flow).items() >= {f"rl_dataset/{name}": data for name, data in one.items()}.items()
+
+
+def test_rows_that_another_second_gate_let_through_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rules are those of the version that is installed."""
+
+    def told(gate: str, version: str | None) -> str:
+        monkeypatch.setattr("trace_flywheel.flow.row_keys.gate_version", lambda: version)
+        settings = Settings.model_validate({"redaction": {"second_gate": gate}})
+        return shared("sft", layouts_for("sft", ()), settings, Holdout((), 0.5))
+
+    assert len({told("kingfisher", version) for version in (None, "1.5", "1.6")}) == 3
+    assert told("none", "1.5") == told("none", "1.6")
 
 
 def test_what_is_erased_is_noted_nowhere_and_the_rest_is_made_once_more(home: Path, made: list[str]) -> None:

@@ -77,7 +77,6 @@ class Reused:
         found = at >= 0
         taken: Iterator[Finished] = iter(())
         if lines is not None:
-            self._adopt(lines)
             others = self._renumbered(lines, at[found & ~same], curated, asked.numbers[found & ~same])
             taken = self._taken(lines, at[found], same[found], iter(others))
         with closing(make(asked.left(curated, found))) as made:
@@ -97,9 +96,15 @@ class Reused:
 
     def keep(self, version: Version) -> None:
         """Note the rows as those of a version: it was published from this draft."""
-        if self._noted is not None:
-            told = [[sorted(names) for names in columns] for columns in self._columns]
+        if self._noted is None:
+            return
+        told = [[sorted(names) for names in columns] for columns in self._columns]
+        try:
             self._noted.keep(self._curation.lake, version, self._shared, told)
+        except (AssertionError, KeyError, OSError, ValueError):
+            if version.new:
+                raise
+            # One that is restored may have been damaged since it was made: of it nothing is noted.
 
     def close(self) -> None:
         if self._noted is not None:
@@ -117,12 +122,18 @@ class Reused:
             at[~same] = -1
         files = [file for of_layout in lines.files.values() for file in of_layout]
         seconds = sum(file.size for file in files) / BYTES_A_SECOND
-        return (lines, at, same) if all(self._curation.crew.each(is_as_it_was, files, seconds)) else nothing
+        unchanged = all(self._curation.crew.each(is_as_it_was, files, seconds))
+        return (lines, at, same) if unchanged and self._adopted(lines) else nothing
 
-    def _adopt(self, lines: Lines) -> None:
-        for layout, files in lines.files.items():
-            for number, file in enumerate(files):
-                adopt(self._draft.folder, layout, number, file.path)
+    def _adopted(self, lines: Lines) -> bool:
+        """Whether the draft has its files at hand: not every file system knows links."""
+        try:
+            for layout, files in lines.files.items():
+                for number, file in enumerate(files):
+                    adopt(self._draft.folder, layout, number, file.path)
+        except OSError:
+            return False
+        return True
 
     def _renumbered(self, lines: Lines, at: np.ndarray, curated: Curated, rows: np.ndarray) -> Places:
         """Where lines stand that were written with other numbers."""

@@ -24,6 +24,7 @@ from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import MAX_LAYOUT_BYTES
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.redaction.policy import fingerprint
+from trace_flywheel.redaction.second_gate import gate_version
 from trace_flywheel.settings import Settings
 from trace_flywheel.trainers.layout import Kind, Layout
 
@@ -91,6 +92,8 @@ def shared(kind: Kind, layouts: Sequence[Layout], settings: Settings, holdout: H
     """Digest of what all rows of a dataset depend on."""
     policy = policy_of(settings)
     rules = [policy.digest(), fingerprint(policy.key, "lines") if policy.key else None]
+    if policy.second_gate != "none":
+        rules.append(gate_version())  # another one may find what this one did not
     told = [
         kind,
         {one.NAME: one.VERSION for one in layouts},

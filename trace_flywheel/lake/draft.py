@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import orjson
 import pyarrow as pa
@@ -137,10 +138,11 @@ class Draft:
             **manifest,
         }
         version = content_id([document, content_of(fates)], 16)
+        document["version"] = version
         if (existing := self._base / version).exists():
             replace_text(self._base / "latest", version + "\n")
-            return read_version(existing)
-        document["version"] = version
+            # What its manifest said when it was named, whatever somebody wrote there since.
+            return msgspec.structs.replace(read_version(existing), rows=len(rows), manifest=document)
         pa.default_memory_pool().release_unused()
         self.origins.write(self.folder / "provenance.parquet", rows)
         write_table(self.folder / "fates.parquet", fates)

@@ -6,6 +6,7 @@ replaced on its word, a row with a finding is left out.
 
 from collections.abc import Iterable
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from trace_flywheel.records.errors import FlywheelError
@@ -16,6 +17,14 @@ SECONDS = 60.0
 
 class SecondGateError(FlywheelError):
     """The second gate was asked for and cannot be used."""
+
+
+def gate_version() -> str | None:
+    """Of the rules that kingfisher brings along; None where it is not installed."""
+    try:
+        return version("kingfisher-secret-scanner")
+    except PackageNotFoundError:
+        return None
 
 
 def found_by_kingfisher(text: str) -> Iterable[tuple[str, str]]:
