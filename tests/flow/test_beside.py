@@ -1,5 +1,6 @@
 """A process beside the caller's: kept from call to call, its errors are the caller's, and it ends with the caller."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -44,6 +45,9 @@ def test_an_error_over_there_is_raised_here_without_another_before_it(tmp_path: 
     with pytest.raises(ValueError, match=r"^odd\n") as unforeseen:
         helper.call(failing, ValueError("odd"))
     assert "test_beside.py" in unforeseen.value.__notes__[0]
+    with pytest.raises(OSError, match="No space left") as full:
+        helper.call(failing, OSError(errno.ENOSPC, "No space left on device"))
+    assert not hasattr(full.value, "__notes__"), "it is told in one line"
     with pytest.raises(FlywheelError, match="the process that worked on it died"):
         helper.call(os._exit, 3)
     assert helper.call(pid_and, "well again")[1] == "well again"

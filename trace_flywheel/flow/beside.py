@@ -92,6 +92,6 @@ def _called(
         with working(home, shared):
             return function(*arguments), None
     except Exception as error:  # raised again by the caller, without a chain that would hide it
-        if not isinstance(error, FlywheelError):
+        if not isinstance(error, FlywheelError | OSError):  # a full disk is told in one line
             error.add_note("".join(traceback.format_tb(error.__traceback__)))
         return None, error
