@@ -1,10 +1,13 @@
 """Datasets made before they are asked for: the same ones, seen no earlier, and what fails is told of itself alone."""
 
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +28,8 @@ from trace_flywheel.settings import load_settings
 
 ASKED: tuple[Kind, ...] = ("pair", "kto", "rl", "prompt", "sft", "mix")
 FIRST: tuple[Kind, ...] = ("pair", "kto", "rl", "prompt", "sft")
+NOTHING: Any = object()
+"""In place of what a pass has worked out."""
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -59,7 +64,7 @@ def coming_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Making], 
 
     def with_(making: Making) -> Coming:
         monkeypatch.setattr(coming.datasets, "make", making)
-        made.append(Coming(None, [(kind, None) for kind in FIRST]))  # type: ignore[arg-type]
+        made.append(Coming(NOTHING, [(kind, None) for kind in FIRST]))
         return made[-1]
 
     yield with_
@@ -198,6 +203,9 @@ def test_a_pass_that_was_prepared_goes_on_with_it_unless_anything_changed(
     before = prepared()
     other = settings.model_copy(update={"seed": settings.seed + 1})
     assert apart.curation_of(Pass("two", other, seen.inputs)) is not before
+    left = weakref.ref(before)
+    del before
+    until(lambda: gc.collect() is not None and left() is None)  # two indexes would stand in memory
     before = prepared()
     ingest.ingest(seen.todo[1:], lake, settings, seen.inputs, 1)
     now = apart.curation_of(Pass("three", settings, seen.inputs))
@@ -210,12 +218,13 @@ _kept: Coming | None = None
 
 
 def undecided(folder: Path) -> None:
-    """Leaves a dataset behind that is being decided, and has handed nothing over to its processes."""
+    """Leaves a dataset behind that is decided, and has handed nothing over to its processes."""
     global _kept
-    crew = Crew(0, 2, at_once=True)
+    crew, is_decided = Crew(0, 2, at_once=True), threading.Event()
 
     def make(_, kind: Kind, recipe: str | None, turn: Turn) -> None:
         turn.decided()
+        is_decided.set()
         time.sleep(1)
         (folder / "hands over").touch()
         with suppress(FlywheelError):
@@ -223,8 +232,9 @@ def undecided(folder: Path) -> None:
         turn.wait()
 
     coming.datasets.make = make  # type: ignore[assignment] # this process ends with it
-    _kept = Coming(None, [("pair", None)])  # type: ignore[arg-type]
+    _kept = Coming(NOTHING, [("pair", None)])
     _kept.go_on()
+    is_decided.wait(60)
 
 
 def added(one: int, other: int) -> int:

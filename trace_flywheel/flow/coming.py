@@ -35,7 +35,8 @@ class Coming:
     """The datasets of a pass. `order`: in which they are expected to be asked for; another one costs time alone."""
 
     def __init__(self, curation: Curation, order: Sequence[Named]) -> None:
-        self._curation, self._left = curation, deque(order)
+        self._curation: Curation | None = curation
+        self._left = deque(order)
         self._ahead: dict[Named, _Dataset] = {}
         self._begun: list[_Dataset] = []
         self._lock, self.deciding = threading.Lock(), threading.Lock()
@@ -64,8 +65,9 @@ class Coming:
                     return
 
     def give_up(self) -> None:
-        """Nobody asks any more."""
+        """Nobody asks any more: what was worked out for them is kept by none but those that are still at work."""
         with self._lock:
+            self._curation = None
             self._left.clear()
             for one in self._begun:
                 one.give_up()
@@ -75,6 +77,8 @@ class Coming:
         wait([one.made for one in self._begun], PATIENCE)
 
     def _begin(self, name: Named) -> "_Dataset":
+        if self._curation is None:
+            raise GivenUpError
         own = _Dataset(name, self)
         self._begun.append(own)
         threading.Thread(target=own.run, args=(self._curation,), daemon=True).start()
@@ -96,7 +100,7 @@ class _Dataset(Turn):
             self._stop_if_given_up()
             made = datasets.make(curation, *self.name, self)
         except BaseException as error:  # whatever it is, somebody waits for it
-            self.made.set_exception(error)
+            self.made.set_exception(GivenUpError() if self._given_up else error)  # an error holds all it came through
         else:
             self.made.set_result(made)
         self._release()  # before, unless it stood already or failed; the others may be well
