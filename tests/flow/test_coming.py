@@ -58,6 +58,20 @@ class Making:
         return kind
 
 
+def nothing_held() -> None:
+    """Datasets that wait to be asked for keep their processes, and those the fork server that they came from."""
+    if apart._coming is not None:
+        apart._coming.give_up()
+        apart._coming.rest()
+    apart._held = apart._coming = None
+
+
+@pytest.fixture(autouse=True)
+def _no_pass_stays() -> Iterator[None]:
+    yield
+    nothing_held()
+
+
 @pytest.fixture
 def coming_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Making], Coming]]:
     made: list[Coming] = []
@@ -185,8 +199,7 @@ def test_a_pass_that_was_prepared_goes_on_with_it_unless_anything_changed(
     seen = watch(settings, lake)
 
     def prepared() -> Curation:
-        monkeypatch.setattr(apart, "_held", None)
-        monkeypatch.setattr(apart, "_coming", None)
+        nothing_held()
         apart.prepare(settings, seen.inputs)
         assert apart._held is not None
         return apart._held[1]
