@@ -56,10 +56,10 @@ def test_no_process_beside_one_two_and_three_publish_the_same_bytes(
     used: list[str] = []
 
     class Watched(Processes[Any, Any, Any]):
-        def over(self, tasks: Any) -> Any:
+        def over(self, tasks: Any, loads: Any = None) -> Any:
             tasks = list(tasks)
             used.extend(function.__name__ for function, _ in tasks)
-            return super().over(tasks)
+            return super().over(tasks, loads)
 
     monkeypatch.setattr(crews, "Processes", Watched)
     root = write_runs(tmp_path / "data", corpus(), [{"task_id": "held"}])
