@@ -89,6 +89,16 @@ def anew(flow: Flow) -> dict[str, bytes]:
     return published(flow.settings.home)
 
 
+def assert_as_anew(flow: Flow) -> None:
+    copied = published(flow.settings.home)
+    assert anew(flow) == copied
+
+
+def write_another(home: Path) -> None:
+    """One run more, of a task of its own."""
+    write_runs(home / "data", {"r9": answers("t9", (1.0, 0.5, 0.2, 0.0), 900)})
+
+
 class Case(NamedTuple):
     """What changes, and the rows that are made again: of SFT, pairs, unpaired answers, RL, prompts."""
 
@@ -207,7 +217,7 @@ def spoiled(home: Path, how: str) -> None:
 )
 def test_what_is_not_as_it_was_is_made_from_text(how: str, home: Path, made: list[str]) -> None:
     """The others are copied all the same."""
-    write_runs(home / "data", {"r9": answers("t9", (1.0, 0.5, 0.2, 0.0), 900)})
+    write_another(home)
     spoiled(home, how)
     flow = flow_of(home)
     curation = (flow.ingest(), flow.curation())[1]
@@ -225,14 +235,13 @@ def test_where_there_are_no_links_rows_are_made_from_text(
     def refused(*_: Any) -> None:
         raise PermissionError("this file system knows no links")
 
-    write_runs(home / "data", {"r9": answers("t9", (1.0, 0.5, 0.2, 0.0), 900)})
+    write_another(home)
     flow = flow_of(home)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "symlink_to", refused)
         flow.run()
     assert made.count("rl_dataset") == 36
-    one = published(flow.settings.home)
-    assert anew(flow) == one
+    assert_as_anew(flow)
 
 
 def damaged(version: Path, how: str) -> None:
@@ -260,7 +269,7 @@ def test_a_restored_version_that_was_damaged_spoils_no_later_one(how: str, home:
     damaged(first, how)
     restored = datasets.rl_dataset(flow_of(home).curation())
     assert (restored.status, restored.path) == ("restored", first)
-    write_runs(home / "data", {"r9": answers("t9", (1.0, 0.5, 0.2, 0.0), 900)})
+    write_another(home)
     flow = flow_of(home)
     flow.ingest()
     folder = datasets.rl_dataset(flow.curation()).path
@@ -292,11 +301,10 @@ def test_what_is_erased_is_noted_nowhere_and_the_rest_is_made_once_more(home: Pa
     assert b"t2-1" in accounts
     assert b"t2-0" not in accounts
     made.clear()
-    write_runs(home / "data", {"r9": answers("t9", (1.0, 0.5, 0.2, 0.0), 900)})
+    write_another(home)
     flow.run()
     assert made.count("rl_dataset") == 4
-    one = published(flow.settings.home)
-    assert anew(flow) == one
+    assert_as_anew(flow)
 
 
 def test_the_table_stays_in_its_home_and_holds_no_text(home: Path) -> None:
@@ -317,11 +325,10 @@ def test_lines_that_stand_in_many_files(home: Path, made: list[str], monkeypatch
     assert len([file for file in files if "eval" in file["path"]]) > 1
     assert len(files) > 9
     made.clear()
-    write_runs(home / "data", {"r9": answers("t9", (1.0, 0.5, 0.2, 0.0), 900)})
+    write_another(home)
     flow.run()
     assert made.count("rl_dataset") == 4
-    one = published(flow.settings.home)
-    assert anew(flow) == one
+    assert_as_anew(flow)
 
 
 def test_killed_before_the_table_is_written_the_one_of_the_version_before_is_good(
@@ -330,7 +337,7 @@ def test_killed_before_the_table_is_written_the_one_of_the_version_before_is_goo
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    write_runs(home / "data", {"r9": answers("t9", (1.0, 0.5, 0.2, 0.0), 900)})
+    write_another(home)
     flow = flow_of(home)
     flow.ingest()
     curation = flow.curation()
@@ -342,5 +349,4 @@ def test_killed_before_the_table_is_written_the_one_of_the_version_before_is_goo
     write_runs(home / "data", {"r10": answers("t10", (1.0, 0.5, 0.2), 700)})
     flow.run()
     assert made.count("rl_dataset") == 7
-    one = published(flow.settings.home)
-    assert anew(flow) == one
+    assert_as_anew(flow)

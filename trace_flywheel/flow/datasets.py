@@ -4,7 +4,7 @@ An asset whose inputs have not changed is left alone: a version's manifest holds
 newest version is the only record of what stands.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -41,7 +41,6 @@ from trace_flywheel.lake.card import card
 from trace_flywheel.lake.draft import Draft, drafting
 from trace_flywheel.lake.files import replace_text
 from trace_flywheel.lake.ledger import ledger_of, ordered
-from trace_flywheel.lake.shards import Shard
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.redaction.redact import redactor
@@ -135,8 +134,8 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         facts |= redaction_facts(name, curation.runs, done, settings)
         manifest = manifest_of(curation.runs, curation.inputs, settings, "sft", digest, CODE, done, facts, warnings)
         hashed = hashed_settings(settings, chosen_recipe, layouts)
-        spread = partial(copied, curation.crew, policy_of(settings))
-        made = draft.publish(fates, hashed, manifest, card, settings.versions.keep, spread)
+        draft.write(partial(copied, curation.crew, policy_of(settings)))
+        made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
     lake.discard(refusals_of(name))
     return published_as(made)
 
@@ -203,15 +202,12 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None, turn: Tu
         facts |= redaction_facts(name, index.runs, done, settings)
         manifest = manifest_of(index.runs, curation.inputs, settings, kind, digest, CODE, done, facts, warnings)
         hashed = hashed_settings(settings, chosen, layouts)
-
-        def spread(write: Callable[[Shard], str], shards: Sequence[Shard]) -> Iterator[str]:
-            yield from copied(curation.crew, policy_of(settings), write, shards)
-            turn.wait()
-            if kind == "sft" and recipe is None:
-                lines = [orjson.dumps(row, option=orjson.OPT_SORT_KEYS).decode() for row in needs_grading(curated)]
-                replace_text(lake.root / "needs_grading.jsonl", "".join(f"{line}\n" for line in lines))
-
-        made = draft.publish(fates, hashed, manifest, card, settings.versions.keep, spread)
+        draft.write(partial(copied, curation.crew, policy_of(settings)))
+        turn.wait()
+        if kind == "sft" and recipe is None:
+            lines = [orjson.dumps(row, option=orjson.OPT_SORT_KEYS).decode() for row in needs_grading(curated)]
+            replace_text(lake.root / "needs_grading.jsonl", "".join(f"{line}\n" for line in lines))
+        made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
         reused.keep(made)
     return published_as(made)
 

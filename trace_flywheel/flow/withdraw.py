@@ -148,8 +148,8 @@ def _without(made: Made, curation: Curation, digest: str) -> Made | None:
             "columns": done.columns,
             "facts": _facts(version.manifest["facts"], done, version.rows - len(draft)),
         }
-        spread = partial(copied, curation.crew, policy_of(settings))
-        return published_as(draft.publish(fates, then, manifest, card, settings.versions.keep, spread))
+        draft.write(partial(copied, curation.crew, policy_of(settings)))
+        return published_as(draft.publish(fates, then, manifest, card, settings.versions.keep))
 
 
 def _once(version: dataset.Version, gone: set[str]) -> Iterator[tuple[tuple[int, ...], Row]]:

@@ -44,6 +44,7 @@ class Draft:
         self._task, self._split = array("I"), array("B")
         # Of every time that a row stands among the others: its number, and where.
         self._row, self._at = array("I"), array("q")
+        self._files: list[dict[str, Any]] = []
 
     def add(self, provenance: Provenance, places: Mapping[str, Place], at: Sequence[int] = (0,)) -> None:
         """One row: its provenance, and by layout where the JSON lines that it becomes are spooled (exactly one in the
@@ -90,6 +91,17 @@ class Draft:
                         path = f"{where}{shard_stem(split)}{file:05d}.jsonl"
                         yield Shard(self.folder, layout, path, of_shard)
 
+    def write(self, spread: Callable[[Callable[[Shard], str], Sequence[Shard]], Iterable[str]] = map) -> None:
+        """Write the files of rows, once all were added; nobody sees them before `publish`.
+
+        `spread` gives what a function makes of each file, in order.
+        """
+        shards = list(self.shards())
+        self._files = [
+            {"path": shard.path, "rows": sum(p.lines for p in shard.places), "bytes": shard.size, "sha256": sha256}
+            for shard, sha256 in zip(shards, spread(write_shard, shards), strict=True)
+        ]
+
     def publish(
         self,
         fates: pa.Table,
@@ -97,12 +109,10 @@ class Draft:
         manifest: Mapping[str, Any],
         card: Callable[[dict[str, Any]], str],
         keep: int,
-        spread: Callable[[Callable[[Shard], str], Sequence[Shard]], Iterable[str]] = map,
     ) -> Version:
-        """Write the version and make it the newest.
+        """Make it the newest version; its files are written here, unless `write` did.
 
-        `manifest` is what the caller knows (kind, inputs, code); `card` makes the README from the finished manifest;
-        `spread` gives what a function makes of each file, in order.
+        `manifest` is what the caller knows (kind, inputs, code); `card` makes the README from the finished manifest.
         Raises `AssertionError` when the fates do not account for every row.
         """
         import pyarrow.compute as pc
@@ -112,12 +122,9 @@ class Draft:
         known = all(row in self.numbers for part in _parts(claimed) for row in part.to_pylist())
         if len(claimed) != len(self.numbers) or not known:
             raise AssertionError(f"{self.name}: fates keep {len(claimed)} rows, {len(self.numbers)} were written")
-        rows, splits = self._ordered
-        shards = list(self.shards())
-        listed: list[dict[str, Any]] = [
-            {"path": shard.path, "rows": sum(p.lines for p in shard.places), "bytes": shard.size, "sha256": sha256}
-            for shard, sha256 in zip(shards, spread(write_shard, shards), strict=True)
-        ]
+        if not self._files:
+            self.write()
+        rows, splits, listed = *self._ordered, self._files
         digest = hashlib.sha256()
         for file in listed:
             digest.update(f"{file['path']} {file['sha256']}\n".encode())
