@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 from trace_flywheel.flow.ahead import read_files
 from trace_flywheel.flow.packs import LONG_SCHEMA, Packs, Place, columns_of, is_small
 from trace_flywheel.lake.index import GATHERED, INDEX_SCHEMA, SCALARS
+from trace_flywheel.lake.landing import POINTER
 from trace_flywheel.lake.lock import at_rest
 from trace_flywheel.lake.parts import write_table
 from trace_flywheel.lake.sidecar import LakeError, Sidecar
@@ -27,6 +29,7 @@ from trace_flywheel.records.canonical import content_id
 ROWS, RUNS = "rows", "runs"
 SCHEMA = pa.schema([INDEX_SCHEMA.field(name) for name in SCALARS])
 """What is gathered in one file; the long columns are read of the rows that need them (`columns`)."""
+SIZES = b"flywheel.sizes"
 FEW = 64
 """Runs read one by one before gathering pays."""
 SHARE = 0.02
@@ -72,8 +75,11 @@ def gathered(lake: Lake, runs: Sequence[Sidecar]) -> Gathered:
         if current is None or current.inputs_digest != _shape():
             return nothing
         folder = lake.root / GATHERED / current.digest
-        known = pq.ParquetFile(folder / f"{RUNS}.parquet").read().to_pydict()
-    except FileNotFoundError:  # another process gathers
+        read = pq.ParquetFile(folder / f"{RUNS}.parquet").read()
+        if (read.schema.metadata or {}).get(SIZES) != _sizes(folder):
+            return nothing
+        known = read.to_pydict()
+    except (OSError, pa.ArrowInvalid):  # another process gathers, or it is damaged
         return nothing
     wanted = {run.run_id: run.content_digest for run in runs}
     kept: set[str] = set()
@@ -98,7 +104,7 @@ def _rows(standing: Gathered, schema: pa.Schema) -> pa.Table | None:
     asked = sorted({*schema.names, "run_id"}, key=SCHEMA.names.index)
     try:
         rows = pq.ParquetFile(standing.folder / f"{ROWS}.parquet").read(columns=asked).select(asked)
-    except FileNotFoundError:
+    except (OSError, pa.ArrowInvalid):
         return None
     stand = pc.is_in(rows["run_id"], value_set=pa.array(sorted(standing.runs), pa.string()))
     return (rows if pc.all(stand).as_py() else rows.filter(stand)).select(schema.names)
@@ -146,10 +152,17 @@ def _gather(lake: Lake, runs: Sequence[Sidecar], standing: Gathered, rows: pa.Ta
         pack, start = columns_of([packs.places.get(run.run_id) for run in ordered])
         names = [[run.run_id for run in ordered], [run.content_digest for run in ordered]]
         columns = [*(pa.array(name, pa.string()) for name in names), pack, start]
-        write_table(folder / f"{RUNS}.parquet", pa.Table.from_arrays(columns, schema=RUNS_SCHEMA))
+        schema = RUNS_SCHEMA.with_metadata({SIZES: _sizes(folder)})
+        write_table(folder / f"{RUNS}.parquet", pa.Table.from_arrays(columns, schema=schema))
 
     lake.put(GATHERED, {}, _shape(), {"runs": len(ordered)}, write)
     return tables[0]
+
+
+def _sizes(folder: Path) -> bytes:
+    """Of the files beside the list of runs: one that is cut is no use, and one that is gone."""
+    files = sorted(path for path in folder.iterdir() if path.name not in (POINTER, f"{RUNS}.parquet"))
+    return msgspec.json.encode([[path.name, path.stat().st_size] for path in files])
 
 
 def _shape() -> str:

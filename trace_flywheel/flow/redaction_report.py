@@ -67,7 +67,7 @@ def _no_findings() -> bytes:
 
 def redaction_report(lake: Lake, settings: Settings) -> TableSidecar:
     """The report of all runs, made anew when one of them changed; counts are `findings`, `values` and `by_rule`."""
-    runs, before = lake.sidecars(REDACTED), lake.current(REPORT)
+    runs, before = lake.sidecars(REDACTED), lake.whole(REPORT)
     digest = content_id([(run.run_id, run.content_digest) for run in runs])
     if before is not None and before.inputs_digest == digest:
         return before

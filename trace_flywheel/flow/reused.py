@@ -101,10 +101,11 @@ class Reused:
         told = [[sorted(names) for names in columns] for columns in self._columns]
         try:
             self._noted.keep(self._curation.lake, version, self._shared, told)
-        except (AssertionError, KeyError, OSError, ValueError):
-            if version.new:
+        except (AssertionError, KeyError, OSError, ValueError) as error:
+            # One that is restored may have been damaged since it was made: of it nothing is noted. Nor is of one that
+            # was published and whose lines find no room: the next one is made from its text.
+            if version.new and not isinstance(error, OSError):
                 raise
-            # One that is restored may have been damaged since it was made: of it nothing is noted.
 
     def close(self) -> None:
         if self._noted is not None:

@@ -22,7 +22,7 @@ DIFFICULTY = "task_difficulty"
 def grouped_advantages(curation: Curation) -> Made:
     """The advantage of every attempt in its group, over all runs, before any filter; beside it what tasks are hard."""
     lake, digest = curation.lake, advantages_digest(curation)
-    current = lake.current(ADVANTAGES)
+    current = lake.whole(ADVANTAGES)
     fresh = current is not None and current.inputs_digest == digest
     if current is None or not fresh:
         keys = curation.index.frame[["run_id", "trace_id", "task_id", "reward"]]
@@ -69,7 +69,7 @@ def depth_classifier(curation: Curation, recipe: str | None = None) -> Made:
     """
     lake, (name, depth) = curation.lake, classifier_of(curation.settings, recipe)
     digest = classifier_digest(depth)
-    current = lake.current(name)
+    current = lake.whole(name)
     fresh = current is not None and current.inputs_digest == digest
     if current is None or not fresh:
         model = trained(depth)

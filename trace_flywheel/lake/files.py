@@ -118,6 +118,20 @@ def move(folder: Path, final: Path) -> bool:
     return True
 
 
+def clear(path: Path, folder: bool = True) -> None:
+    """Remove what stands where only a folder may, or only a file: nobody can have kept anything of the lake in it."""
+    if path.is_dir() != folder and os.path.lexists(path):
+        remove(path)
+
+
+def remove(path: Path) -> None:
+    """Whatever it is; of a link the link alone."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def is_temporary(path: Path) -> bool:
     return path.name.startswith(TEMPORARY)
 
@@ -140,7 +154,9 @@ def sweep(base: Path, seconds: float = STALE_SECONDS) -> None:
 def keep_only(base: Path, name: str) -> None:
     """Remove the folders beside the one that is in force; unfinished work stays."""
     for old in base.iterdir():
-        if old.is_dir() and old.name != name and not is_temporary(old):
+        if old.is_symlink() and old.name != name:
+            old.unlink()
+        elif old.is_dir() and old.name != name and not is_temporary(old):
             doomed = base / f"{TEMPORARY}{old.name}"  # killed halfway, it is never taken for whole again
             shutil.rmtree(doomed, ignore_errors=True)
             old.rename(doomed)

@@ -27,9 +27,11 @@ import numpy as np
 from trace_flywheel.lake.files import (
     STALE_SECONDS,
     TEMPORARY,
+    clear,
     is_temporary,
     make_folder,
     new_file,
+    remove,
     replace_text,
     sync,
 )
@@ -93,6 +95,8 @@ class Shelf:
     def state(self) -> State | None:
         """The pointer, None where there is none. `DamagedError` where it cannot be read."""
         path = self.folder / "state.json"
+        if not path.is_file():
+            return None
         try:
             state = msgspec.json.decode(path.read_bytes(), type=State)
         except FileNotFoundError:
@@ -108,6 +112,8 @@ class Shelf:
         """
         path = self.folder / file.name
         try:
+            if not path.is_file():  # a pipe would never end
+                raise FileNotFoundError
             with path.open("rb") as stream:
                 found = os.fstat(stream.fileno())
                 as_left = found.st_size == file.size and found.st_mtime_ns == file.mtime_ns
@@ -122,7 +128,7 @@ class Shelf:
 
     def write(self, columns: Iterable[tuple[str, str, tuple[int, ...], Iterable[np.ndarray]]]) -> SegmentFile:
         """A segment of named arrays, durable but in no state yet. Its rows are those of the array `numbers`."""
-        make_folder(self.folder)
+        self._make()
         temporary = self.folder / f"{TEMPORARY}{os.getpid()}-{time.monotonic_ns()}"
         digest, rows = hashlib.sha256(), 0
         try:
@@ -142,6 +148,7 @@ class Shelf:
             sha256 = digest.hexdigest()
             final = self.folder / f"{sha256[:16]}.segment"
             sync([temporary])
+            clear(final, folder=False)
             temporary.replace(final)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -149,14 +156,20 @@ class Shelf:
         sync([self.folder])
         return SegmentFile(final.name, rows, size, sha256, final.stat().st_mtime_ns)
 
+    def _make(self) -> None:
+        for folder in (self.folder.parent, self.folder):
+            clear(folder)
+        make_folder(self.folder)
+
     def commit(self, state: State) -> None:
         """Make a state the one that counts; segments that it does not name, and keys long unused, go."""
-        make_folder(self.folder)
+        self._make()
+        clear(self.folder / "state.json", folder=False)
         replace_text(self.folder / "state.json", msgspec.json.encode(state).decode() + "\n")
         named = {segment.name for segment in state.segments}
         for path in self.folder.iterdir():
             if path.suffix == ".segment" and path.name not in named:
-                path.unlink()
+                remove(path)
             elif is_temporary(path) and time.time() - path.stat().st_mtime > STALE_SECONDS:
                 path.unlink(missing_ok=True)
         keys = [path for path in self.folder.parent.iterdir() if path.is_dir()]
@@ -182,6 +195,7 @@ def shelves(root: Path) -> Iterator[Shelf]:
 @contextmanager
 def building(root: Path) -> Iterator[None]:
     """One process at a time makes or changes standing indexes of a lake. Readers need no lock."""
+    clear(root / FOLDER)
     (root / FOLDER).mkdir(parents=True, exist_ok=True)
     with locked(root / FOLDER / "lock", f"another flywheel indexes corpora in {root}; waiting for it"):
         yield

@@ -3,10 +3,12 @@
     lake/<asset>/<digest>/<table>.parquet …  sidecar.json                           `current` names the digest
 
 A version is written under a temporary name, synced and renamed, and the pointer is replaced last. It is named by its
-content and what that was made from; only the newest one is kept.
+content and what that was made from; only the newest one is kept. All of it can be made again: a damaged one counts as
+not there, and whatever stands in its place gives way.
 """
 
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +20,17 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trace_flywheel.lake.files import TEMPORARY, keep_only, new_file, replace_text, settle, sweep, workplace
+from trace_flywheel.lake.files import (
+    TEMPORARY,
+    clear,
+    keep_only,
+    new_file,
+    remove,
+    replace_text,
+    settle,
+    sweep,
+    workplace,
+)
 from trace_flywheel.lake.landing import POINTER
 from trace_flywheel.lake.parts import write_table
 from trace_flywheel.lake.sidecar import FORMAT, LakeError, TableSidecar, check_format, pretty
@@ -39,11 +51,22 @@ class Tables:
 
     def current(self, asset: str) -> TableSidecar | None:
         """What the newest version of an unpartitioned asset says about itself."""
-        pointer = self.root / asset / "current"
-        if not pointer.is_file():
+        try:
+            digest = _read(self.root / asset / "current").decode().strip()
+        except (OSError, UnicodeDecodeError):
             return None
-        digest = pointer.read_text("utf-8").strip()
-        return msgspec.json.decode((self.root / asset / digest / "sidecar.json").read_bytes(), type=TableSidecar)
+        return self._sidecar_of(asset, digest)
+
+    def _sidecar_of(self, asset: str, digest: str) -> TableSidecar | None:
+        try:
+            return msgspec.json.decode(_read(self.root / asset / digest / POINTER), type=TableSidecar)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def whole(self, asset: str) -> TableSidecar | None:
+        """`current`, where its files are those that were written."""
+        current = self.current(asset)
+        return current if current is not None and self.is_whole(current) else None
 
     def table(self, asset: str, name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """One table of the newest version of an unpartitioned asset, or some columns of it."""
@@ -70,6 +93,8 @@ class Tables:
         """Replace an unpartitioned asset; only its newest version is kept. `write` adds files that are no tables."""
         self.prepare()
         base = self.root / asset
+        clear(base)
+        clear(base / "current", folder=False)
         sweep(base)
         with workplace(base) as folder:
             for name, table in sorted(tables.items()):
@@ -80,6 +105,8 @@ class Tables:
             sidecar = TableSidecar(FORMAT, asset, digest, inputs_digest, dict(counts))
             with new_file(folder / POINTER) as stream:
                 stream.write(pretty(sidecar).encode())
+            if self._sidecar_of(asset, digest) is None or not self.is_whole(sidecar):
+                remove(base / digest)
             settle(folder, base / digest)
         replace_text(base / "current", digest + "\n")
         keep_only(base, digest)
@@ -87,15 +114,25 @@ class Tables:
 
     def is_whole(self, table: TableSidecar) -> bool:
         """Whether the files of an unpartitioned asset are, byte for byte, those that it was named by."""
-        return _digest_of(table.asset, self.root / table.asset / table.digest, table.inputs_digest) == table.digest
+        try:
+            return _digest_of(table.asset, self.root / table.asset / table.digest, table.inputs_digest) == table.digest
+        except OSError:
+            return False
 
     def discard(self, asset: str) -> None:
         """Remove an unpartitioned asset, under another name: no kill and no reader that writes in it leaves a part."""
-        if (self.root / asset).exists():
+        if os.path.lexists(self.root / asset):
             gone = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=self.root))
             with suppress(FileNotFoundError):
                 (self.root / asset).rename(gone / asset)
             shutil.rmtree(gone, ignore_errors=True)
+
+
+def _read(path: Path) -> bytes:
+    """A file whole; a pipe would never end."""
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    return path.read_bytes()
 
 
 def _digest_of(asset: str, folder: Path, inputs_digest: str) -> str:

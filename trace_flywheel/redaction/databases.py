@@ -46,6 +46,8 @@ def _compiled(expressions: Sequence[tuple[int, str]]) -> Any:
 
 def _kept(path: Path) -> Any:
     with suppress(OSError, hyperscan.error):
+        if not path.is_file():  # a pipe would never end
+            return None
         held = path.read_bytes()
         if hashlib.sha256(held[32:]).digest() == held[:32]:
             database = hyperscan.loadb(held[32:], hyperscan.HS_MODE_BLOCK)
