@@ -3,6 +3,7 @@ import json
 import random
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -231,3 +232,17 @@ def test_fingerprint_is_of_the_bytes(tmp_path: Path) -> None:
     path = tmp_path / "goldens.jsonl"
     path.write_bytes(b'{"task_id": "a"}\n')
     assert fingerprint(path) == hashlib.sha256(b'{"task_id": "a"}\n').hexdigest()[:12]
+
+
+@pytest.mark.parametrize("more", [[], [GOLDEN], [msgspec.structs.replace(GOLDEN, task_id="z", line=9)]])
+def test_a_statement_that_is_told_again_weighs_no_less(more: list[Golden]) -> None:
+    """Nine of the 23 n-grams of the ledger's statement stand in another one too, and weigh half."""
+    begun = " ".join(STATEMENT.split()[:14])
+    other = Golden(
+        "other",
+        statement=f"{begun} of the northern branch, its debts and all that was sold there in spring and in summer.",
+    )
+    again = [msgspec.structs.replace(golden, line=golden.line + 1) for golden in more]
+    found = Holdout([GOLDEN, other, *again], 0.1).hits(asked(begun))
+    assert found is not None
+    assert (found["golden"], found["share"]) == ("g-ledger", 0.2162)  # 8 n-grams at a half of 14 and 9 at a half

@@ -53,6 +53,20 @@ def test_other_goldens_make_a_version_stale_until_it_is_checked_again(
     assert [d["stale"] for d in listed(one.settings.home, capsys, "dpo_dataset")] == [False, True]
 
 
+def test_a_golden_that_is_told_again_changes_nothing_and_makes_nothing_stale(
+    flow: MakeFlow, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = [{"task_id": "z"}, {"task_id": "y", "prompt": sentence(7)}]
+    one = flow({"r": [*group("a", (1.0, 0.0), 1), *group("b", (1.0,), 20)]}, held)
+    monkeypatch.setenv("FLYWHEEL_ROOTS", json.dumps([os.fspath(one.root)]))
+    before = one.run()["sft_dataset"].version
+    write_runs(one.root, {}, [held[1], *held])
+    assert {d["stale"] for d in listed(one.settings.home, capsys)} == {False}
+    assert one.run()["sft_dataset"].version == before
+    write_runs(one.root, {}, [held[1], held[1]])
+    assert {d["stale"] for d in listed(one.settings.home, capsys)} == {True}
+
+
 def test_without_roots_nobody_can_say(flow: MakeFlow, capsys: pytest.CaptureFixture[str]) -> None:
     one = flow({"r": group("a", (1.0, 0.0), 1)})
     one.run()

@@ -21,7 +21,7 @@ def datasets(
     home: Home = None,
     config: Config = None,
 ) -> None:
-    from trace_flywheel.flow.stale import golden_files_now
+    from trace_flywheel.flow.stale import goldens_now
     from trace_flywheel.flow.standing import asked_version
     from trace_flywheel.lake.dataset import names, versions
 
@@ -36,7 +36,7 @@ def datasets(
     tell_refused(place, name)
     newest = {one: asked_version(place, one) for one in ([name] if name else names(place))}
     shown = versions(place, name) if name else tuple(newest.values())
-    goldens = golden_files_now(settings)
+    goldens = goldens_now(settings)
     listed = [_line(version, newest[version.name].version == version.version, goldens) for version in shown]
     if as_json:
         print(json.dumps(listed, ensure_ascii=False))
@@ -80,7 +80,7 @@ def _sweep(settings: Any, name: str, as_json: bool) -> None:
     console.print(f"rows of {name}; * as set now", highlight=False)
 
 
-def _line(version: Any, latest: bool, goldens: dict[str, str] | None) -> dict[str, Any]:
+def _line(version: Any, latest: bool, goldens: Any) -> dict[str, Any]:
     from trace_flywheel.flow.stale import is_stale
 
     files = [path for path in version.path.rglob("*") if path.is_file()]

@@ -68,7 +68,8 @@ class Holdout:
         )
         self.overlap = overlap
         statements = [token_hashes(g.statement) for g in self.goldens]
-        long = [i for i, tokens in enumerate(statements) if len(tokens) >= NGRAM]
+        first = {tokens.tobytes(): i for i, tokens in reversed(list(enumerate(statements)))}
+        long = [i for i in sorted(first.values()) if len(statements[i]) >= NGRAM]
         grams = {i: np.unique(ngrams(self.goldens[i].statement)) for i in long}
         joined = np.concatenate([*grams.values(), _NONE])
         self._grams, inverse, counts = np.unique(joined, return_inverse=True, return_counts=True)
