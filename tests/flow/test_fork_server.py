@@ -8,7 +8,11 @@ import sys
 from multiprocessing import forkserver
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
+
 from trace_flywheel.flow.beside import Beside
+from trace_flywheel.flow.fork_server import SPARING
 from trace_flywheel.flow.workers import run_alone, run_tasks
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +45,39 @@ def frozen(_: None, __: int) -> int:
 
 def test_what_the_server_loaded_is_walked_by_no_process() -> None:
     assert min(run_tasks(frozen, None, range(2), 2, patient=0.0)) > 10_000  # type: ignore[type-var]
+
+
+def heaps(_: None, __: int) -> tuple[str, str | None]:
+    return pa.default_memory_pool().backend_name, os.environ.get("MALLOC_ARENA_MAX")
+
+
+TOLD = """
+import os
+from tests.flow.test_fork_server import heaps
+from trace_flywheel.flow.workers import run_tasks
+if __name__ == "__main__":
+    print(*run_tasks(heaps, None, range(2), 2, patient=0.0), os.environ.get("MALLOC_ARENA_MAX"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ({}, "('system', '1') ('system', '1') None"),
+        ({"MALLOC_ARENA_MAX": "3"}, "('system', '3') ('system', '3') 3"),
+        ({"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"}, "('jemalloc', '1') ('jemalloc', '1') None"),
+    ],
+)
+def test_all_threads_of_a_process_share_one_heap_unless_the_environment_says_otherwise(
+    tmp_path: Path, said: dict[str, str], found: str
+) -> None:
+    (tmp_path / "told.py").write_text(TOLD)
+    environment = {name: value for name, value in os.environ.items() if name not in SPARING}
+    run = [sys.executable, str(tmp_path / "told.py")]
+    told = subprocess.run(
+        run, env={**environment, **said, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.strip() == found
 
 
 WAITS = """

@@ -16,6 +16,9 @@ from typing import Any
 
 ROOM_FOR_SOCKETS = 107 - len("/pymp-12345678/listener-12345678")
 """Bytes that the path of a temporary folder may have: a socket's path has 107 at most."""
+SPARING = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
+"""Unless the environment says otherwise: one heap for all threads, Arrow's too. Where each thread and each library has
+its own, what one freed is of no use to another: of a process over all runs that was a quarter of its memory."""
 STAYING = "trace_flywheel.flow.staying"
 """Imported last: what the server has loaded, no process of its walks, nor the server itself when it ends."""
 
@@ -54,9 +57,13 @@ def _start() -> None:
     resource_tracker.ensure_running()  # is started with the server, and would let the signal through
     server: Any = getattr(forkserver, "_forkserver", forkserver)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    unsaid = {name: value for name, value in SPARING.items() if name not in os.environ}
+    os.environ.update(unsaid)  # is heeded when a program begins: the server hands it down with its memory
     try:
         server.ensure_running()
     finally:
+        for name in unsaid:
+            del os.environ[name]
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
