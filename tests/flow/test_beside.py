@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,46 @@ def test_a_killed_caller_takes_its_helper_along(tmp_path: Path) -> None:
         while not _is_over(helper):
             assert time.monotonic() < until
             time.sleep(0.01)
+
+
+BUSY = """
+import os, re, sys
+from pathlib import Path
+from trace_flywheel.flow.beside import Beside
+from trace_flywheel.flow.workers import Processes
+def busy(home, _):
+    (home / "worker").write_text(str(os.getpid()))
+    re.match("(a+)+$", "a" * 60 + "b")  # longer than anybody waits, and no thread has its turn
+def crew(home):
+    (home / "helper").write_text(str(os.getpid()))
+    list(Processes(busy, home, 1).over([0]))
+if __name__ == "__main__":
+    Beside(Path(sys.argv[1])).call(crew, Path(sys.argv[1]))
+"""
+
+
+def test_workers_of_a_killed_caller_end_whatever_they_do(tmp_path: Path) -> None:
+    script = tmp_path / "caller.py"
+    script.write_text(BUSY)
+    caller = subprocess.Popen([sys.executable, script, tmp_path], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    until = time.monotonic() + 60
+    while not (tmp_path / "worker").exists() or not (tmp_path / "worker").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    time.sleep(0.2)  # it has begun
+    pids = [int((tmp_path / name).read_text()) for name in ("helper", "worker")]
+    assert not any(map(_is_over, pids))
+    os.kill(caller.pid, signal.SIGKILL)
+    caller.wait()
+    until = time.monotonic() + 5
+    try:
+        while not all(map(_is_over, pids)):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def _is_over(pid: int) -> bool:

@@ -4,8 +4,10 @@ Work starts in this process and moves to a pool once it lasts longer than starti
 the death of a process, come back as a `Crash` in the task's place: one bad piece never takes the others with it.
 """
 
+import fcntl
 import multiprocessing
 import os
+import sys
 import threading
 import time
 import traceback
@@ -207,6 +209,11 @@ def _start(function: Callable[..., Any], shared: Any) -> None:
 def end_with_the_caller() -> None:
     """From now on this process ends when the one that started it does: killed, that one can tell nobody."""
     caller = multiprocessing.parent_process()
+    if caller is not None and sys.platform == "linux":
+        # The kernel ends it (SIGIO) when the caller's end of this pipe closes: a thread waits for the interpreter's
+        # lock, which one search through a long text holds for seconds.
+        fcntl.fcntl(caller.sentinel, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(caller.sentinel, fcntl.F_SETFL, fcntl.fcntl(caller.sentinel, fcntl.F_GETFL) | os.O_ASYNC)
 
     def watch() -> None:
         if caller is not None:
