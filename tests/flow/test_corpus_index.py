@@ -202,6 +202,7 @@ def test_what_a_killed_writer_left_is_nobody_s(tmp_path: Path, monkeypatch: pyte
             open_corpora([file], tmp_path, PLAIN)
     assert states(tmp_path) == [before]
     assert found(open_corpora([file], tmp_path, PLAIN), rows_of(8)[0]) == ["merged.jsonl:9"]
+    assert not list(shelf.folder.glob(".tmp-*"))
 
 
 def test_a_copied_lake_is_believed_after_its_digests(tmp_path: Path, read: list[int]) -> None:

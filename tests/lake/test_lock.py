@@ -2,15 +2,17 @@
 
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from trace_flywheel.lake.files import settle
-from trace_flywheel.lake.lock import at_rest, working, writing
+from trace_flywheel.lake.lock import AT_WORK, at_rest, working, writing
 from trace_flywheel.lake.sidecar import LakeError
 
 HOLD = """
@@ -111,3 +113,59 @@ def test_a_script_without_a_guard_is_told_and_does_not_wait_for_itself(tmp_path:
     )
     assert done.returncode == 1
     assert 'put it under `if __name__ == "__main__":`' in done.stderr
+
+
+LEFT = ("lake/rollout_index/r%2Fa/.tmp-x.json", "lake/rollout_index/r%2Fa/.tmp-y/part-00000.parquet")
+LEFT += ("lake/gathered_index/.tmp-x/rows.parquet", "lake/quarantine/.tmp-x", "lake/.tmp-x/sft_dataset_lines/current")
+LEFT += ("datasets/sft_dataset/.tmp-x/spool", "datasets/sft_dataset/.tmp-latest", "datasets/sft_dataset/v/.tmp-fates")
+ELSEWHERE = ("lake/.tmp-goldens", "lake/corpora/a/b/.tmp-1", "exports/.tmp-x", "lake/rollout_index/r%2Fa/g/part-0")
+"""What others may write without the lock, and what is no unfinished work."""
+
+
+def leave(home: Path) -> None:
+    for name in (*LEFT, *ELSEWHERE):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).touch()
+
+
+def left(home: Path) -> set[str]:
+    return {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()} & {*LEFT, *ELSEWHERE}
+
+
+@pytest.mark.parametrize("ended", ["killed", "interrupted", "shared", "well"])
+def test_what_a_writer_left_goes_with_the_next_one_that_is_alone(ended: str, tmp_path: Path) -> None:
+    """Of one that ended well nothing is looked for: with ten thousand runs that takes a second."""
+    with holder(tmp_path, "shared" if ended == "shared" else "alone") as first:
+        assert first.stdout is not None
+        assert first.stdin is not None
+        assert first.stdout.readline() == "held\n"
+        leave(tmp_path)
+        if ended == "killed":
+            first.kill()
+        elif ended == "interrupted":
+            first.send_signal(signal.SIGINT)
+        first.stdin.close()
+    assert (tmp_path / "lock").read_bytes() == (b"" if ended == "well" else AT_WORK)
+    with writing(tmp_path, shared=True):
+        assert left(tmp_path) == {*LEFT, *ELSEWHERE}
+    if ended == "well":
+        (tmp_path / "lock").write_bytes(b"")  # the one that shared it did not know
+    with writing(tmp_path):
+        assert left(tmp_path) == {*ELSEWHERE, *(LEFT if ended == "well" else ())}
+    leave(tmp_path)
+    with writing(tmp_path):
+        assert left(tmp_path) == {*LEFT, *ELSEWHERE}
+
+
+def test_where_readers_fetch_what_is_a_day_old_goes_alone(tmp_path: Path) -> None:
+    leave(tmp_path)
+    (tmp_path / "remote.json").touch()
+    with suppress(KeyboardInterrupt), writing(tmp_path):
+        raise KeyboardInterrupt
+    with writing(tmp_path):
+        assert left(tmp_path) == {*LEFT, *ELSEWHERE}
+    os.utime(tmp_path / LEFT[0], (0, 0))
+    with suppress(KeyboardInterrupt), writing(tmp_path):
+        raise KeyboardInterrupt
+    with writing(tmp_path):
+        assert left(tmp_path) == {*LEFT[1:], *ELSEWHERE}

@@ -1,6 +1,7 @@
 """A database that was kept sees what a compiled one sees, and nothing but a whole one of the same rules is taken."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,17 @@ def test_what_is_kept_is_loaded_and_sees_the_same(folder: Path, compiles: list[i
     assert seen(database_of(EXPRESSIONS)) == SEEN
     assert compiles == [3]
     assert len(list(folder.iterdir())) == 1
+
+
+def test_what_killed_processes_left_goes_after_a_day_and_takes_no_place(folder: Path) -> None:
+    folder.mkdir()
+    left = [folder / f"detectors-{number}.part" for number in range(databases.MOST)]
+    for path in left:
+        path.touch()
+    os.utime(left[0], (0, 0))
+    database_of(EXPRESSIONS)
+    assert sorted(path.name for path in folder.glob("*.part")) == sorted(path.name for path in left[1:])
+    assert len(list(folder.glob("*.hs"))) == 1
 
 
 COMPILED = databases._compiled(EXPRESSIONS)

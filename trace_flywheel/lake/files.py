@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -149,6 +149,40 @@ def sweep(base: Path, seconds: float = STALE_SECONDS) -> None:
             shutil.rmtree(path, ignore_errors=True)
         elif stale:
             path.unlink(missing_ok=True)
+
+
+def sweep_below(top: Path, seconds: float, without: str = "") -> None:
+    """Remove unfinished work of this age wherever it is below a folder, but for one folder in it. Files of its own wait
+    a day: some are replaced by those who hold no lock."""
+    sweep(top)
+    for entry in _entries(top):
+        if entry.is_dir(follow_symlinks=False) and entry.name != without:
+            _sweep_folder(entry, seconds)
+
+
+def _sweep_folder(folder: "os.DirEntry[str]", seconds: float) -> None:
+    if not folder.name.startswith(TEMPORARY):
+        for entry in _entries(folder):
+            if entry.is_dir(follow_symlinks=False):
+                _sweep_folder(entry, seconds)
+            elif entry.name.startswith(TEMPORARY):
+                _sweep_entry(entry, seconds)
+    else:
+        _sweep_entry(folder, seconds)
+
+
+def _sweep_entry(entry: "os.DirEntry[str]", seconds: float) -> None:
+    with suppress(OSError):  # what cannot be removed is in nobody's way
+        if time.time() - entry.stat(follow_symlinks=False).st_mtime >= seconds:
+            remove(Path(entry.path))
+
+
+def _entries(folder: "Path | os.DirEntry[str]") -> "list[os.DirEntry[str]]":
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
 
 
 def keep_only(base: Path, name: str) -> None:

@@ -2,6 +2,8 @@
 
 A pass that ingests and publishes holds it alone; single ingestion runs of Dagster share it, because no two of them are
 of one folder. Readers need none: pointers change whole.
+
+The file says that somebody writes, until he has ended well. Who finds it so and is alone removes what is unfinished.
 """
 
 import fcntl
@@ -9,12 +11,14 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from trace_flywheel.lake.files import STALE_SECONDS, sweep_below
 from trace_flywheel.lake.sidecar import LakeError
 
 WORKER = "lock-worker"
+AT_WORK = b"at work\n"
 _held: set[Path] = set()
 """Homes that this process holds, or works for who does: a step inside a pass writes under the pass's lock."""
 
@@ -39,11 +43,27 @@ def writing(home: Path, shared: bool = False) -> Iterator[None]:
         _take(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, waiting)
         with _locked(place / WORKER, shared, waiting):  # whoever held the lock before is gone: so is its helper then
             pass
+        if not shared and os.fstat(handle).st_size:
+            _sweep(place)
+        with suppress(OSError):  # a full disk
+            os.pwrite(handle, AT_WORK, 0)
         _held.add(place)
         yield
+        if not shared:  # another one that shares it may be at work still
+            os.truncate(handle, 0)
     finally:
         _held.discard(place)
         os.close(handle)
+
+
+def _sweep(home: Path) -> None:
+    """Remove unfinished work, where nobody else writes. What the object store has, readers too bring here; and who
+    indexes corpora has a lock of his own."""
+    from trace_flywheel.lake.remote_state import FILE
+
+    seconds = STALE_SECONDS if (home / FILE).is_file() else 0.0
+    sweep_below(home / "lake", seconds, without="corpora")
+    sweep_below(home / "datasets", seconds)
 
 
 def held(home: Path) -> bool:

@@ -25,14 +25,13 @@ import msgspec
 import numpy as np
 
 from trace_flywheel.lake.files import (
-    STALE_SECONDS,
     TEMPORARY,
     clear,
-    is_temporary,
     make_folder,
     new_file,
     remove,
     replace_text,
+    sweep_below,
     sync,
 )
 from trace_flywheel.lake.lock import locked
@@ -170,8 +169,6 @@ class Shelf:
         for path in self.folder.iterdir():
             if path.suffix == ".segment" and path.name not in named:
                 remove(path)
-            elif is_temporary(path) and time.time() - path.stat().st_mtime > STALE_SECONDS:
-                path.unlink(missing_ok=True)
         keys = [path for path in self.folder.parent.iterdir() if path.is_dir()]
         keys.sort(key=lambda path: (path != self.folder, -path.stat().st_mtime_ns))
         for old in keys[KEYS_KEPT:]:
@@ -198,6 +195,7 @@ def building(root: Path) -> Iterator[None]:
     clear(root / FOLDER)
     (root / FOLDER).mkdir(parents=True, exist_ok=True)
     with locked(root / FOLDER / "lock", f"another flywheel indexes corpora in {root}; waiting for it"):
+        sweep_below(root / FOLDER, 0.0)
         yield
 
 

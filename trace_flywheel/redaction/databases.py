@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import json
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import version
@@ -21,6 +22,8 @@ import hyperscan
 FOLDER = Path(importlib.util.cache_from_source(__file__)).parent
 MOST = 64
 """Files that may stand there: sets of rules come and go."""
+UNFINISHED = 86_400
+"""Seconds after which a file that was not finished is nobody's work."""
 
 
 def database_of(expressions: Sequence[tuple[int, str]]) -> Any:
@@ -59,7 +62,10 @@ def _kept(path: Path) -> Any:
 def _keep(path: Path, dump: bytes) -> None:
     with suppress(OSError):
         path.parent.mkdir(exist_ok=True)
-        if len(list(path.parent.glob("detectors-*"))) >= MOST:
+        for left in path.parent.glob("detectors-*.part"):  # of a killed process
+            if time.time() - left.stat().st_mtime >= UNFINISHED:
+                left.unlink()
+        if len(list(path.parent.glob("detectors-*.hs"))) >= MOST:
             return
         handle, name = tempfile.mkstemp(prefix="detectors-", suffix=".part", dir=path.parent)
         with open(handle, "wb") as file:
