@@ -16,14 +16,17 @@ import os, signal, sys
 from trace_flywheel.cli.main import main
 from trace_flywheel.flow import apart, ingest
 make, read = apart.make, ingest.all_of
+def struck():
+    # A terminal sends Ctrl-C to all processes of it, a scheduler its signal to this one.
+    (os.killpg if sys.argv[1] == "SIGINT" else os.kill)(os.getpid(), getattr(signal, sys.argv[1]))
 def interrupted(*arguments):
-    os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+    struck()
     return (read if sys.argv[2] == "ingest" else make)(*arguments)
 def after(*arguments):
     yield from execute(*arguments)
-    os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+    struck()
 def between(*_):
-    os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+    struck()
     with raise_execution_interrupts():
         yield from ()
 if sys.argv[2] in ("between", "after"):
@@ -46,7 +49,7 @@ def test_an_interrupted_refresh_says_so_by_its_exit_code_alone(signal: str, wher
     words = ["refresh", "--root", str(tmp_path / "jobs"), "--home", str(tmp_path / "home")]
     command = [sys.executable, "-c", INTERRUPTED, signal, where, *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, start_new_session=True)
     assert done.returncode == 130, done.stderr
     assert not [line for line in done.stderr.splitlines() if not line.startswith(("ingesting", "curating"))]
     assert main(words) == 0

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dagster as dg
 import pytest
 import yaml
 
@@ -30,6 +31,23 @@ def test_telemetry_and_nux_are_off() -> None:
     tree = yaml.safe_load(instance_yaml("x"))
     assert tree["telemetry"] == {"enabled": False}
     assert tree["nux"] == {"enabled": False}
+
+
+def test_runs_tell_the_terminal_what_they_warn_of_and_the_history_everything(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    @dg.op
+    def warns(context: dg.OpExecutionContext) -> None:
+        context.log.warning("look out")
+
+    with instance(tmp_path) as one:
+        run = dg.GraphDefinition("graph", node_defs=[warns]).to_job("job").execute_in_process(instance=one)
+        told = [entry.user_message for entry in one.all_logs(run.run_id)]
+    assert any("STEP_SUCCESS" in line or "Finished execution of step" in line for line in told)
+    assert "look out" in told
+    err = capfd.readouterr().err
+    assert " - WARNING - " in err
+    assert " - DEBUG - " not in err
 
 
 def test_an_instance_keeps_what_it_was_told(tmp_path: Path) -> None:

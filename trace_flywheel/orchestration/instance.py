@@ -13,7 +13,7 @@ import dagster as dg
 import yaml  # type: ignore[import-untyped]  # its types are a package of their own
 from dagster._core.instance.ref import InstanceRef  # `dg` has no way to hand settings over
 
-from trace_flywheel.orchestration import storage
+from trace_flywheel.orchestration import compute_logs, storage
 from trace_flywheel.records.errors import FlywheelError
 
 LOCATION = "trace_flywheel"
@@ -34,6 +34,9 @@ compute_logs:
   class: LocalComputeLogManager
   config:
     base_dir: {logs}
+# What a step warns of, and errors; every event stands in the history.
+python_logs:
+  python_log_level: INFO
 telemetry:
   enabled: false
 nux:
@@ -120,6 +123,7 @@ def instance(home: Path) -> dg.DagsterInstance:
     settings["storage"] = {
         "custom": {"module": storage.MODULE, "class": storage.CLASS, "config": settings["storage"]["sqlite"]}
     }
+    settings["compute_logs"] |= {"module": compute_logs.MODULE, "class": compute_logs.CLASS}
     return dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=settings))
 
 
