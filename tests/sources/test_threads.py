@@ -3,7 +3,10 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.sources.benchflow_jobs import BASH, call, chat, read_job, read_one, record, trial
 from trace_flywheel.records.rollout import Rollout
@@ -272,3 +275,33 @@ def test_an_opencode_helper_is_known_by_its_prompt_however_the_requests_alternat
         ("title", [1, 3, 6], None),
         ("helper", [5], None),
     ]
+
+
+REQUESTS = st.lists(
+    st.lists(st.sampled_from(["s", "u", "a"]), min_size=1, max_size=5), min_size=1, max_size=7
+) | st.integers(2, 6).map(lambda n: [["s", "u", *["a", "u"] * i] for i in range(n)])
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(REQUESTS, st.integers(0, 7), st.sampled_from([200, 500]))
+def test_what_reading_saw_repeated_changes_no_thread(
+    tmp_path: Path, requests: list[list[str]], odd: int, status: int
+) -> None:
+    roles = {"s": "system", "u": "user", "a": "assistant"}
+    exchanges = [
+        record(
+            {"choices": [{"message": {"content": "x"}}]},
+            status if i == odd else 200,
+            messages=[{"role": roles[r], "content": f"{r}{n}"} for n, r in enumerate(request)],
+        )
+        for i, request in enumerate(requests)
+    ]
+    path = tmp_path / "capture.jsonl"
+    path.write_text("\n".join(map(json.dumps, exchanges)))
+    capture = read_capture(path, tmp_path, 1_000_000)
+    assert isinstance(capture, Capture)
+    found = []
+    for calls in (capture.calls, [msgspec.structs.replace(one, goes_on=None) for one in capture.calls]):
+        grouped = threads_of(calls, "openhands", Evidence)
+        found.append([[(m.call.index, m.items, m.lead, m.head, m.extends) for m in t.members] for t in grouped])
+    assert found[0] == found[1]

@@ -13,10 +13,11 @@ import msgspec
 
 from trace_flywheel.records.message import Message, Tool, text_of
 from trace_flywheel.records.rollout import Exchange
-from trace_flywheel.sources.capture import Body, Call, parsed, parsed_tools
+from trace_flywheel.sources.capture import Call, parsed, parsed_tools
+from trace_flywheel.sources.capture_record import ABSENT, Body
 from trace_flywheel.sources.pairing import pair
 from trace_flywheel.sources.thread_grouping import Member, Thread
-from trace_flywheel.sources.wires.exchange import Answer, answer_of, history_of, plain_history
+from trace_flywheel.sources.wires.exchange import Answer, answer_of, history_of, plain_answer, plain_history
 from trace_flywheel.sources.wires.openai_chat import tools_of
 from trace_flywheel.sources.wires.parts import WireError
 from trace_flywheel.sources.wires.plain import messages_of as plain_messages
@@ -98,7 +99,7 @@ def _history(call: Call) -> History:
 
 
 def _answer(call: Call) -> Answer | None:
-    return answer_of(parsed(call.response, call.line))
+    return plain_answer(bytes(call.response)) or answer_of(parsed(call.response, call.line))
 
 
 def _lay_over(history: History, main: Thread, answers: Sequence[Answer | None]) -> dict[int, int]:
@@ -130,6 +131,9 @@ def _same_turn(recorded: Message, answer: Message) -> bool:
 
 def _merged(recorded: Message, answer: Message) -> Message:
     """The history's turn with what only the response has."""
+    new = answer.reasoning or answer.token_ids is not None or answer.logprobs is not None
+    if not new and recorded.content is not None and recorded.token_ids is recorded.logprobs is None:
+        return recorded
     return msgspec.structs.replace(
         recorded,
         content=recorded.content if recorded.content is not None else answer.content,
@@ -158,6 +162,8 @@ def _numbers(values: Any, kind: type[T]) -> tuple[T, ...] | None:
 
 
 def _token_capture(call: Call) -> dict[str, Any] | None:
+    if call.token_capture is ABSENT:
+        return None
     value = parsed(call.token_capture, call.line)
     return value if isinstance(value, dict) else None
 

@@ -12,50 +12,11 @@ from typing import Any
 import msgspec
 import orjson
 
+from trace_flywheel.sources.capture_record import ABSENT, DECODER, PASSED_THROUGH, Body
 from trace_flywheel.sources.jsonl import Fault, decode_json, read_lines
+from trace_flywheel.sources.repeated import GoesOn, Recorded, Repeating
 from trace_flywheel.sources.whole_lines import read_whole
 from trace_flywheel.sources.wires import gemini
-
-ABSENT = msgspec.Raw(b"")
-PASSED_THROUGH = "pass_through_endpoint"
-
-
-class Body(msgspec.Struct):
-    """Of a request. The dialects' fields side by side; `messages` wins over `input`, which may only repeat it."""
-
-    model: Any = None
-    messages: msgspec.Raw = ABSENT
-    input: msgspec.Raw = ABSENT
-    system: msgspec.Raw = ABSENT
-    instructions: msgspec.Raw = ABSENT
-    tools: msgspec.Raw = ABSENT
-    tool_defs: msgspec.Raw = ABSENT
-    temperature: Any = None
-    top_p: Any = None
-    max_tokens: Any = None
-    reasoning_effort: Any = None
-    thinking: Any = None
-
-
-class Request(msgspec.Struct):
-    body: Body | None = None
-
-
-class Response(msgspec.Struct):
-    status_code: Any = None
-    body: msgspec.Raw = ABSENT
-
-
-class Metadata(msgspec.Struct):
-    call_purpose: Any = None
-    call_type: Any = None
-    token_capture: msgspec.Raw = ABSENT
-
-
-class Record(msgspec.Struct):
-    request: Request | None = None
-    response: Response | None = None
-    metadata: Metadata | None = None
 
 
 class Call(msgspec.Struct, eq=False):
@@ -68,7 +29,11 @@ class Call(msgspec.Struct, eq=False):
     response: msgspec.Raw
     status: int | None
     purpose: str | None
+    tools: bytes = b"[]"
+    """The tool declarations' raw JSON, `[]` where none are offered."""
     token_capture: msgspec.Raw = ABSENT
+    goes_on: GoesOn | None = None
+    """The earlier call that this one's conversation was seen to begin with, by its line."""
 
     @property
     def chat(self) -> bool:
@@ -79,12 +44,6 @@ class Call(msgspec.Struct, eq=False):
     def items(self) -> bytes:
         """The conversation's raw JSON, a list or a string."""
         return bytes(self.body.messages if self.chat else self.body.input) or b"[]"
-
-    @property
-    def tools(self) -> bytes:
-        """The tool declarations' raw JSON, `[]` where none are offered."""
-        raw = bytes(self.body.tools) or bytes(self.body.tool_defs)
-        return raw if raw not in (b"", b"null") else b"[]"
 
     def repeats(self, other: "Call") -> bool:
         """Whether this call asks the same as another one."""
@@ -129,12 +88,9 @@ class RawFaultError(ValueError):
         self.fault = fault
 
 
-_decoder = msgspec.json.Decoder(Record)
-
-
 def read_capture(path: Path, root: Path, max_line_bytes: int) -> Capture | Fault:
     """The capture's calls; a Fault for damage anywhere but in a cut last line."""
-    lines = read_whole(path, root, max_line_bytes, _decoder) or read_lines(path, root, max_line_bytes, _decode)
+    lines = read_whole(path, root, max_line_bytes, Repeating()) or read_lines(path, root, max_line_bytes, _decode)
     capture = Capture([], 0, "")
     failed: list[tuple[Call, Failure]] = []
     for line in lines:
@@ -143,9 +99,9 @@ def read_capture(path: Path, root: Path, max_line_bytes: int) -> Capture | Fault
                 return line
             capture.torn = line
             continue
-        record: Record = line.value
+        recorded: Recorded = line.value
         try:
-            call = _call(record, capture.records, line.number)
+            call = _call(recorded, capture.records, line.number)
         except RawFaultError as error:
             return error.fault
         capture.records += 1
@@ -171,7 +127,8 @@ def _cut(fault: Fault) -> bool:
     return fault.torn and (fault.reason == "bad_json" or ending)
 
 
-def _call(record: Record, index: int, line: int) -> Call | None:
+def _call(recorded: Recorded, index: int, line: int) -> Call | None:
+    record, goes_on = recorded
     response, request = record.response, record.request
     if request is None or request.body is None:
         return None
@@ -187,8 +144,15 @@ def _call(record: Record, index: int, line: int) -> Call | None:
         response=response.body if response is not None else ABSENT,
         status=status if isinstance(status, int) else None,
         purpose=purpose if isinstance(purpose, str) else None,
+        tools=_tools(request.body),
         token_capture=metadata.token_capture if metadata is not None else ABSENT,
+        goes_on=goes_on,
     )
+
+
+def _tools(body: Body) -> bytes:
+    raw = bytes(body.tools) or bytes(body.tool_defs)
+    return raw if raw not in (b"", b"null") else b"[]"
 
 
 def _unwrap(body: Body, line: int) -> None:
@@ -198,17 +162,17 @@ def _unwrap(body: Body, line: int) -> None:
         body.messages, body.tools = (msgspec.Raw(orjson.dumps(chat[name])) for name in ("messages", "tools"))
 
 
-def _decode(data: bytes) -> Record:
+def _decode(data: bytes) -> Recorded:
     if not data.isascii():
         data.decode()  # raw fields are not checked by the parser; bad UTF-8 is the line's fault
     try:
-        return _decoder.decode(data)
+        return DECODER.decode(data), None
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
         if b"NaN" not in data and b"Infinity" not in data:
             raise
-        return _decoder.decode(_finite(data))
+        return DECODER.decode(_finite(data)), None
 
 
 def _finite(data: bytes) -> bytes:

@@ -35,6 +35,9 @@ class Member(msgspec.Struct, eq=False):
 
     def is_told_as(self, other: "Member") -> bool:
         """Whether both calls had the same system prompt, transport marks apart."""
+        mine, its = self.call.body, other.call.body
+        if self.head is other.head and mine.system is its.system and mine.instructions is its.instructions:
+            return True
         ours, theirs = self._prompt(), other._prompt()
         return ours == theirs or [_meaning(item) for item in ours] == [_meaning(item) for item in theirs]
 
@@ -60,52 +63,60 @@ class _Growing(msgspec.Struct, eq=False):
     thread: Thread
     key: tuple[bool, Purpose | None]
     chat: bool
-    raw: bytes
-    """The last request's conversation."""
     items: list[bytes]
     lead: int
     head: tuple[bytes, ...]
 
+    def takes(self, call: Call, added: Sequence[bytes]) -> None:
+        """A call whose request goes on with these items."""
+        self.items += added
+        self.thread.members.append(Member(call, len(self.items), self.lead, self.head))
 
-def grouped(calls: Sequence[Call], purpose_of: Callable[[Call, bytes], Purpose | None]) -> list[Thread]:
-    """The conversations in order of their first calls. Raises `RawFaultError` for a request that cannot be read.
 
-    `purpose_of` is given a call and its raw conversation.
-    """
+def grouped(calls: Sequence[Call], purpose_of: Callable[[Call], Purpose | None]) -> list[Thread]:
+    """The conversations in order of their first calls. Raises `RawFaultError` for a request that cannot be read."""
     growing: list[_Growing] = []
     threads: list[Thread] = []
     for call in calls:
-        raw = call.items
-        key = (call.tools != b"[]", purpose_of(call, raw))
+        key = (call.tools != b"[]", purpose_of(call))
         same = [g for g in growing if g.key == key and g.chat == call.chat]
+        if _extend_known(same, call):
+            continue
+        raw = call.items
         if not _extend_raw(same, call, raw) and not _extend_items(same, call, raw):
             items = split_items(raw, call.line)
             lead = _lead(items, call.line)
             head = tuple(items[:lead])
             thread = Thread([Member(call, len(items), lead, head)], key[1] or "agent")
             threads.append(thread)
-            growing.append(_Growing(thread, key, call.chat, raw, items, lead, head))
+            growing.append(_Growing(thread, key, call.chat, items, lead, head))
     return threads
+
+
+def _extend_known(candidates: list[_Growing], call: Call) -> bool:
+    """The only conversation takes a call that was seen to repeat its last request when it was read."""
+    known = call.goes_on
+    if known is None or len(candidates) != 1 or candidates[0].thread.last.call.line != known.line:
+        return False
+    candidates[0].takes(call, split_items(known.added, call.line))
+    return True
 
 
 def _extend_raw(candidates: list[_Growing], call: Call, raw: bytes) -> bool:
     """The longest conversation whose request is a byte prefix takes the call."""
     best: _Growing | None = None
-    added = b""
+    longest, added = 0, b""
     for conversation in candidates:
-        stem = memoryview(conversation.raw)[:-1]
+        stem = memoryview(conversation.thread.last.call.items)[:-1]
         if not raw.startswith(stem) or raw[:1] != b"[":
             continue
         after = raw[len(stem) :].lstrip()
         whole = after[:1] == b"]" or (after[:1] == b"," and bool(conversation.items))
-        if whole and (best is None or len(conversation.raw) > len(best.raw)):
-            best, added = conversation, after
+        if whole and (best is None or len(stem) > longest):
+            best, longest, added = conversation, len(stem), after
     if best is None:
         return False
-    if added[:1] == b",":
-        best.items += split_items(b"[" + added[1:], call.line)
-    best.raw = raw
-    best.thread.members.append(Member(call, len(best.items), best.lead, best.head))
+    best.takes(call, split_items(b"[" + added[1:], call.line) if added[:1] == b"," else ())
     return True
 
 
@@ -132,7 +143,7 @@ def _extend_items(candidates: list[_Growing], call: Call, raw: bytes) -> bool:
     if not extends:
         for member in best.thread.members:
             member.extends = member.extends and member.items - member.lead <= shared
-    best.raw, best.items, best.lead, best.head = raw, items, lead, tuple(items[:lead])
+    best.items, best.lead, best.head = items, lead, tuple(items[:lead])
     best.thread.members.append(Member(call, len(items), lead, best.head))
     return True
 

@@ -61,19 +61,19 @@ class _Purposes:
         self._begun = _NEVER, list[str]()
         """A conversation without the byte that closes it, and the system prompt in it: of every one that goes on."""
 
-    def of(self, call: Call, raw: bytes) -> Purpose | None:
+    def of(self, call: Call) -> Purpose | None:
         if call.purpose is not None:
             return PURPOSES.get(call.purpose)
         if not self._inferred:
             return None
-        system = self._system(call, raw)
+        system = self._system(call)
         for start, purpose in OPENCODE_SYSTEMS:
             if any(text.startswith(start) for text in system):
                 return purpose
         return None if call.tools != b"[]" else "helper"
 
-    def _system(self, call: Call, raw: bytes) -> list[str]:
-        begun, system = self._begun
+    def _system(self, call: Call) -> list[str]:
+        (begun, system), raw = self._begun, call.items
         if not raw.startswith(begun) or raw[len(begun) : len(begun) + 1] not in (b",", b"]"):
             system = _opening(call, {"system", "developer"})
             if system:

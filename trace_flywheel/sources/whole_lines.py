@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -17,6 +17,12 @@ from trace_flywheel.sources.regular_file import open_regular
 
 WHOLE_BYTES = 4_000_000
 """Of a file that is held at once."""
+
+
+class Decoder(Protocol):
+    """What `msgspec.json.Decoder` is among others."""
+
+    def decode_lines(self, data: bytes, /) -> list[Any]: ...
 
 
 class WholeLines(msgspec.Struct, frozen=True):
@@ -31,7 +37,7 @@ class WholeLines(msgspec.Struct, frozen=True):
         return map(Line, range(1, len(self.values) + 1), self.values)
 
 
-def read_whole(path: Path, root: Path, max_line_bytes: int, decoder: msgspec.json.Decoder[Any]) -> WholeLines | None:
+def read_whole(path: Path, root: Path, max_line_bytes: int, decoder: Decoder) -> WholeLines | None:
     """The lines of such a file, each an object for the decoder; None for every other file."""
     limit = min(WHOLE_BYTES, max_line_bytes)
     try:

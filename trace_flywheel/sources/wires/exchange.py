@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import orjson
 
 from trace_flywheel.records.message import Message
-from trace_flywheel.sources.wires import anthropic_messages, gemini, openai_chat, openai_responses
+from trace_flywheel.sources.wires import anthropic_messages, gemini, openai_chat, openai_responses, plain
 from trace_flywheel.sources.wires.parts import WireError, folded_parts, joined, part_of
 
 CUT = frozenset(
@@ -85,6 +86,19 @@ def _joined(first: Message, second: Message) -> Message:
         reasoning=joined(first.reasoning, second.reasoning),
         tool_calls=(*first.tool_calls, *second.tool_calls),
     )
+
+
+def plain_answer(raw: bytes) -> Answer | None:
+    """What `answer_of` gives of a raw response that is plain (`plain`), else None."""
+    said = plain.response_of(raw)
+    if said is None:
+        return None
+    try:
+        usage = orjson.loads(said.usage)
+    except orjson.JSONDecodeError:
+        return None
+    reason = said.reason
+    return Answer(said.message, reason, reason in CUT, usage if isinstance(usage, dict) else None)
 
 
 def answer_of(body: Any) -> Answer | None:
