@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from trace_flywheel.lake.codec import SCHEMA, drop_table, drops_of, rollouts_of, row_of, table_of
+from trace_flywheel.lake.codec import SCHEMA, Spelt, drop_table, drops_of, rollouts_of, row_of, table_of
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.message import Message, Tool, ToolCall
 from trace_flywheel.records.rollout import Correction, Exchange, Rollout, RolloutError, Source
@@ -87,3 +87,20 @@ def test_drops_come_back() -> None:
 def test_an_unknown_reason_is_refused() -> None:
     with pytest.raises(ValueError, match="no reason of stage"):
         Drop(Stage.READ, "felt_wrong")
+
+
+def test_what_was_not_touched_is_written_as_it_was_read() -> None:
+    spelt: Spelt = {}
+    first = row_of(msgspec.structs.replace(FULL, trace_id="t0", exchanges=(), messages=FULL.messages[:1]))
+    rollouts = rollouts_of(table_of([first, row_of(FULL)]), spelt)
+    assert row_of(next(rollouts), spelt=spelt) == first
+    assert set(spelt) == {"messages", "tools"}  # a row without calls has none of those of the row before
+    read = next(rollouts)
+    assert set(spelt) == {"messages", "tools", "exchanges"}
+    assert row_of(read, spelt=spelt) == row_of(FULL)
+    # The text is taken by the object that was read, not by its value or its name.
+    spelt["tools"] = read.tools, "[]"
+    assert row_of(read, spelt=spelt) != row_of(FULL)
+    changed = msgspec.structs.replace(read, messages=read.messages[:2], tools=FULL.tools, exchanges=())
+    assert row_of(changed, spelt=spelt) == row_of(changed)
+    assert row_of(read, keep_text=False, spelt=spelt) == row_of(FULL, keep_text=False)

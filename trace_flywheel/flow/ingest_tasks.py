@@ -16,7 +16,9 @@ import pyarrow as pa
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.erased import Erased, normal, purged, said
+from trace_flywheel.flow.garbage import few_collections
 from trace_flywheel.flow.index import entries
+from trace_flywheel.lake.codec import Spelt
 from trace_flywheel.lake.index import INDEX_SCHEMA, index_table
 from trace_flywheel.lake.parts import RolloutParts, TableFile, read_rollouts
 from trace_flywheel.lake.purged import address_of
@@ -81,13 +83,14 @@ def read_chunk(options: ReadOptions, task: Chunk) -> Outcome:
     parts = RolloutParts(task.folder, task.stem, file_mode(GRADED), task.number, keep_text=task.keep_text)
     drops: list[Drop] = []
     contents: list[tuple[str, str]] = []
-    for item in _read(options, task.run, task.units, task.erased):
-        if isinstance(item, Drop):
-            drops.append(item)
-            continue
-        parts.add(item)
-        if not task.keep_text:
-            contents.append((item.trace_id, said(item)))
+    with few_collections():
+        for item in _read(options, task.run, task.units, task.erased):
+            if isinstance(item, Drop):
+                drops.append(item)
+                continue
+            parts.add(item)
+            if not task.keep_text:
+                contents.append((item.trace_id, said(item)))
     return Outcome(parts.close(), tuple(drops), contents=tuple(contents))
 
 
@@ -117,7 +120,8 @@ class Parts(msgspec.Struct, frozen=True):
 
 def redact_parts(policy: Policy, task: Parts) -> Outcome:
     redact = redactor(policy).redact_told
-    rollouts = _rollouts(task.source, task.erased)
+    spelt: Spelt = {}
+    rollouts = _rollouts(task.source, task.erased, spelt)
     made: list[Part] = []
     drops: list[Drop] = []
     findings: dict[str, int] = {}
@@ -140,14 +144,14 @@ def redact_parts(policy: Policy, task: Parts) -> Outcome:
             for rule, n in (result.redactions or {}).items():
                 findings[rule] = findings.get(rule, 0) + n
             sightings.update(sighting.of_kind() for sighting in seen)
-            mirror.add(result)
+            mirror.add(result, spelt)
         made += mirror.close()
     return Outcome(tuple(made), tuple(drops), findings, sightings)
 
 
-def _rollouts(source: Path | Reread, erased: Erased) -> Iterator[Rollout]:
+def _rollouts(source: Path | Reread, erased: Erased, spelt: Spelt) -> Iterator[Rollout]:
     if isinstance(source, Path):
-        yield from (rollout for _, rollout in read_rollouts(source))
+        yield from (rollout for _, rollout in read_rollouts(source, spelt=spelt))
         return
     for item in _read(source.options, source.run, source.units, erased):
         if not isinstance(item, Drop):

@@ -76,6 +76,8 @@ pa.set_memory_pool(pa.system_memory_pool())
 _encoder = msgspec.json.Encoder()
 _decoders = {name: msgspec.json.Decoder(kind) for name, kind in JSON.items()}
 _EMPTY_IS_ABSENT = frozenset({"messages", "tools", "exchanges"})
+Spelt = dict[str, tuple[Any, str]]
+"""Of the rollout that was read last: its long columns, each with the JSON that it was read from."""
 
 
 def _finite(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -87,8 +89,10 @@ def _finite(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     )
 
 
-def _json(name: str, rollout: Rollout) -> str | None:
+def _json(name: str, rollout: Rollout, spelt: Spelt) -> str | None:
     value = getattr(rollout, name)
+    if name in spelt and spelt[name][0] is value:
+        return spelt[name][1]
     if value is None or (name in _EMPTY_IS_ABSENT and not value):
         return None
     if name == "messages":
@@ -100,14 +104,17 @@ def _json(name: str, rollout: Rollout) -> str | None:
     return _encoder.encode(value).decode()
 
 
-def row_of(rollout: Rollout, keep_text: bool = True) -> tuple[Any, ...]:
-    """The values of one row in the order of `SCHEMA`. Without `keep_text` the columns of `HEAVY` are null."""
+def row_of(rollout: Rollout, keep_text: bool = True, spelt: Spelt | None = None) -> tuple[Any, ...]:
+    """The values of one row in the order of `SCHEMA`. Without `keep_text` the columns of `HEAVY` are null.
+
+    What is `spelt` (`rollouts_of`) and still the very object that was read is written as it was."""
+    known = spelt or {}
     return (
         *(getattr(rollout, n) for n in (*TEXT, *FLAGS, *NUMBERS)),
         rollout.source.format,
         rollout.source.path,
         rollout.source.sha256,
-        *(None if name in HEAVY and not keep_text else _json(name, rollout) for name in JSON),
+        *(None if name in HEAVY and not keep_text else _json(name, rollout, known) for name in JSON),
     )
 
 
@@ -122,8 +129,8 @@ def table_of(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     return pa.Table.from_arrays([column(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
 
 
-def rollouts_of(table: pa.Table) -> Iterator[Rollout]:
-    """The rollouts of a table made by `table_of`, in order."""
+def rollouts_of(table: pa.Table, spelt: Spelt | None = None) -> Iterator[Rollout]:
+    """The rollouts of a table made by `table_of`, in order. `spelt` is told of each before it is given."""
     names = [n for n in table.schema.names if n in _FIELDS and table.column(n).null_count < table.num_rows]
     columns = [table.column(n).to_pylist() for n in names]
     sources = zip(*(table.column(n).to_pylist() for n in SOURCE), strict=True)
@@ -133,6 +140,9 @@ def rollouts_of(table: pa.Table) -> Iterator[Rollout]:
             for name, value in zip(names, values, strict=True)
             if value is not None
         }
+        if spelt is not None:
+            spelt.clear()
+            spelt.update({n: (given[n], v) for n, v in zip(names, values, strict=True) if n in _EMPTY_IS_ABSENT and v})
         yield Rollout(source=Source(*source), **given)
 
 

@@ -16,7 +16,7 @@ from typing import IO, Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trace_flywheel.lake.codec import SCHEMA, SOURCE, rollouts_of, row_of, size_of, table_of
+from trace_flywheel.lake.codec import SCHEMA, SOURCE, Spelt, rollouts_of, row_of, size_of, table_of
 from trace_flywheel.lake.columns import column
 from trace_flywheel.lake.columns import table as table_of_rows
 from trace_flywheel.lake.files import OPEN_FILE, new_file
@@ -142,9 +142,9 @@ class RolloutParts:
         self._batch: list[tuple[Any, ...]] = []
         self._batch_chars = self._part_chars = self._part_rows = 0
 
-    def add(self, rollout: Rollout) -> tuple[int, int]:
-        """Appends one; gives its (part, position)."""
-        row = row_of(rollout, self._keep_text)
+    def add(self, rollout: Rollout, spelt: Spelt | None = None) -> tuple[int, int]:
+        """Appends one; gives its (part, position). `spelt` is what `read_rollouts` told of it."""
+        row = row_of(rollout, self._keep_text, spelt)
         size = size_of(row)
         if self._cut and self._part_rows and (self._part_rows >= PART_ROWS or self._part_chars + size > PART_CHARS):
             self._end_part()
@@ -180,12 +180,17 @@ class RolloutParts:
 
 
 def read_rollouts(
-    path: Path, positions: frozenset[int] | None = None, exchanges: bool = True, fields: Collection[str] | None = None
+    path: Path,
+    positions: frozenset[int] | None = None,
+    exchanges: bool = True,
+    fields: Collection[str] | None = None,
+    spelt: Spelt | None = None,
 ) -> Iterator[tuple[int, Rollout]]:
     """(position, rollout) of a part file, one row group in memory; only the named positions where given.
 
     Without `exchanges` the recorded calls are not even decompressed: most of a part's bytes. With `fields` nothing but
     those and the source is read, and rollouts lack the others: each column takes its time, however short the part.
+    `spelt` is told how the one that is given last was written.
     """
     columns = None if exchanges else [name for name in SCHEMA.names if name != "exchanges"]
     if fields is not None:
@@ -201,6 +206,6 @@ def read_rollouts(
                 chosen = table if len(wanted) == rows else table.take(column(wanted, pa.int64()))
                 places = iter(wanted)
                 for at in range(0, len(wanted), READ_ROWS):
-                    for rollout in rollouts_of(chosen.slice(at, READ_ROWS)):
+                    for rollout in rollouts_of(chosen.slice(at, READ_ROWS), spelt):
                         yield start + next(places), rollout
             start += rows

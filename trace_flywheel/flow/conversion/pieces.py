@@ -3,9 +3,6 @@
 Fail closed: a rollout that meets a fault nobody foresaw gives no row, and what is told of it quotes no data.
 """
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -13,6 +10,7 @@ import msgspec
 from trace_flywheel.flow.conversion.identity import content_of
 from trace_flywheel.flow.conversion.plan import Piece
 from trace_flywheel.flow.conversion.rollout import Outcome, Rules, outcome_of, outcome_of_drop, refused
+from trace_flywheel.flow.garbage import few_collections
 from trace_flywheel.flow.workers import crash_of
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.golden import Golden
@@ -23,9 +21,6 @@ from trace_flywheel.sources.discover import read_unit
 from trace_flywheel.sources.reader import ReadOptions
 from trace_flywheel.trainers.layout import Layout
 from trace_flywheel.trainers.registry import layout
-
-GARBAGE = 50_000
-"""New containers, those freed again not counted, after which cycles are looked for while a piece is converted."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -49,24 +44,13 @@ def run(job: Job, piece: Piece) -> list[Outcome]:
     """Convert one piece; the work of a worker process."""
     target = layout(job.format)
     outcomes = []
-    with _few_collections():
+    with few_collections():
         for unit, name in zip(piece.units, piece.jobs, strict=True):
             for read in read_unit(piece.run, unit, job.options):
                 outcome = guarded(read, job, target, piece.base)
                 outcome.key["job"] = name
                 outcomes.append(outcome)
     return outcomes
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Rollouts hold no cycles: at its usual threshold the collector looks for some during a tenth of the time."""
-    before = gc.get_threshold()
-    gc.set_threshold(GARBAGE, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def guarded(read: Rollout | Drop, job: Job, target: Layout, base: str) -> Outcome:
