@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from trace_flywheel.flow import workers
 from trace_flywheel.flow.beside import Beside
 from trace_flywheel.flow.crew import Crew
 from trace_flywheel.flow.streamed import streamed
-from trace_flywheel.flow.workers import Crash, run_alone, run_tasks, worker_count
+from trace_flywheel.flow.workers import Crash, may_have_children, run_alone, run_tasks, worker_count
 from trace_flywheel.records.errors import FlywheelError
 
 
@@ -170,3 +171,25 @@ def test_a_temporary_folder_too_deep_for_a_socket_stops_nothing(tmp_path: Path) 
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60)
     assert done.stdout == "[1, 2, 3, 4, 5, 6] True\n", done.stderr
     assert list(deep.iterdir()) == []
+
+
+def test_where_few_more_processes_may_be_there_the_work_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of the user or of a container: a thread more than those that are there cannot be started."""
+    left = [workers.ROOM - 1]
+    start = threading.Thread.start
+
+    def limited(thread: threading.Thread) -> None:
+        if not left[0]:
+            raise RuntimeError("can't start new thread")
+        left[0] -= 1
+        start(thread)
+
+    workers._has_room.cache_clear()
+    before = threading.active_count()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", limited)
+        assert not may_have_children()
+        assert workers.worker_count(2) == 1
+    assert threading.active_count() == before
+    workers._has_room.cache_clear()
+    assert may_have_children()

@@ -114,6 +114,12 @@ _NO_ROOM = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 """A full disk, a limit on the size of files, a quota: writing tells no file name."""
 
 
+_NO_MORE = (
+    "no more processes or threads may be started here; what was there before is whole; raise the limit (`ulimit -u`, "
+    "or the container's) and try again"
+)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line (default: the process's own arguments) and return its exit code."""
     _escape_what_stdout_cannot_say()
@@ -126,9 +132,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.filename is not None:
             return fail(f"{error.filename}: {error.strerror}")
+        if error.errno == errno.EAGAIN:
+            return fail(_NO_MORE)
         if error.errno not in _NO_ROOM:
             raise
         return fail(f"{error.strerror}: a file found no room; what was there before is whole; make room and try again")
+    except RuntimeError as error:
+        if str(error) != "can't start new thread":
+            raise
+        return fail(_NO_MORE)
     return 0
 
 

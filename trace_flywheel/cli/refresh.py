@@ -107,11 +107,12 @@ def _brought_up_to_date(settings: Any, lake: Any) -> Any:
     from trace_flywheel.flow.fork_server import start_ahead
     from trace_flywheel.flow.freshness import freshness
     from trace_flywheel.flow.watch import watch
+    from trace_flywheel.flow.workers import may_have_children
 
     before = watch(settings, lake)
     after, headless = before, None
     if before.todo:
-        if not is_small(before.todo):
+        if not is_small(before.todo) and may_have_children():
             start_ahead("trace_flywheel.flow.ingest")  # while Dagster is imported
         print(f"ingesting {len(before.todo)} of {len(before.found)} runs", file=sys.stderr)
     calls = ingestion(lake, settings, before.inputs, before.todo)

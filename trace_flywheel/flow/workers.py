@@ -34,6 +34,8 @@ PATIENCE = 3.0
 """Seconds of work in this process before a pool pays: starting one takes about two."""
 STARTED = 0.1
 """Of the patience, where the server that its processes come from is there."""
+ROOM = 32
+"""Processes and threads that may be started, at least, where work goes to others."""
 AHEAD = 8
 """Tasks a worker that are looked at before the first is begun, where their size is known."""
 
@@ -62,8 +64,8 @@ def patience(workers: int) -> float:
 
 def may_have_children() -> bool:
     """Whether this process may start others: Celery's forked workers may not, nor may one where processes cannot wait
-    for each other (a container without shared memory)."""
-    return not multiprocessing.current_process().daemon and _has_locks()
+    for each other (a container without shared memory), or where few more may be there (`ulimit -u`)."""
+    return not multiprocessing.current_process().daemon and _has_locks() and _has_room()
 
 
 @cache
@@ -72,6 +74,24 @@ def _has_locks() -> bool:
         multiprocessing.get_context("fork").Lock()
     except (OSError, ImportError):
         return False
+    return True
+
+
+@cache
+def _has_room() -> bool:
+    """A pool whose thread cannot start one of its own never answers. Threads count as processes do."""
+    waiting, threads = threading.Event(), []
+    try:
+        for _ in range(ROOM):
+            thread = threading.Thread(target=waiting.wait, daemon=True)
+            thread.start()
+            threads.append(thread)
+    except RuntimeError:
+        return False
+    finally:
+        waiting.set()
+        for thread in threads:
+            thread.join()
     return True
 
 
