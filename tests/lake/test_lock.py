@@ -157,6 +157,13 @@ def test_what_a_writer_left_goes_with_the_next_one_that_is_alone(ended: str, tmp
         assert left(tmp_path) == {*LEFT, *ELSEWHERE}
 
 
+@pytest.mark.parametrize(("error", "told"), [(LakeError("no"), b""), (OSError("full"), b""), (SystemExit(1), AT_WORK)])
+def test_one_that_failed_has_ended(error: BaseException, told: bytes, tmp_path: Path) -> None:
+    with pytest.raises(type(error)), writing(tmp_path):
+        raise error
+    assert (tmp_path / "lock").read_bytes() == told
+
+
 def test_where_readers_fetch_what_is_a_day_old_goes_alone(tmp_path: Path) -> None:
     leave(tmp_path)
     (tmp_path / "remote.json").touch()

@@ -3,7 +3,8 @@
 A pass that ingests and publishes holds it alone; single ingestion runs of Dagster share it, because no two of them are
 of one folder. Readers need none: pointers change whole.
 
-The file says that somebody writes, until he has ended well. Who finds it so and is alone removes what is unfinished.
+The file says that somebody writes, until he has ended. Who finds it so and is alone removes what is unfinished: its
+writer was killed, or interrupted while he removed it himself.
 """
 
 import fcntl
@@ -45,15 +46,29 @@ def writing(home: Path, shared: bool = False) -> Iterator[None]:
             pass
         if not shared and os.fstat(handle).st_size:
             _sweep(place)
-        with suppress(OSError):  # a full disk
-            os.pwrite(handle, AT_WORK, 0)
         _held.add(place)
-        yield
-        if not shared:  # another one that shares it may be at work still
-            os.truncate(handle, 0)
+        with _at_work(handle, shared):
+            yield
     finally:
         _held.discard(place)
         os.close(handle)
+
+
+@contextmanager
+def _at_work(handle: int, shared: bool) -> Iterator[None]:
+    with suppress(OSError):  # a full disk
+        os.pwrite(handle, AT_WORK, 0)
+    has_ended = not shared  # another one that shares it may be at work still
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException:
+        has_ended = False
+        raise
+    finally:
+        if has_ended:
+            os.truncate(handle, 0)
 
 
 def _sweep(home: Path) -> None:
