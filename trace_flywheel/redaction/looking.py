@@ -164,14 +164,22 @@ def bytes_of(value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode("utf-8", "replace")
     try:
-        data = orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:  # too deep, or an integer of more than 64 bits
+        data = orjson.dumps(value)  # with options it takes twice as long, of which JSON data needs none
+    except TypeError:
+        data = _dumped(value)
+    if len(data) > LIMIT and data.count(b"{") + data.count(b"[") > LIMIT and deeper_than(value, LIMIT):
+        raise DeepDataError
+    return data
+
+
+def _dumped(value: Any) -> bytes:
+    """Data that is no plain JSON, too deep, or holds an integer of more than 64 bits."""
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
         if deeper_than(value, LIMIT):
             raise DeepDataError from None
         return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
-    if data.count(b"{") + data.count(b"[") > LIMIT and deeper_than(value, LIMIT):
-        raise DeepDataError
-    return data
 
 
 def node_at(value: Any) -> Node:

@@ -112,7 +112,7 @@ def read_capture(path: Path, root: Path, max_line_bytes: int) -> Capture | Fault
             if call is not None:
                 failed.append((call, failure))
             continue
-        for other, failure in [pair for pair in failed if call.repeats(pair[0])]:
+        for other, failure in [pair for pair in failed if call.repeats(pair[0])] if failed else ():
             failed.remove((other, failure))
             failure.retried_by = call.index
             capture.retried += 1
@@ -152,7 +152,7 @@ def _call(recorded: Recorded, index: int, line: int) -> Call | None:
 
 def _tools(body: Body) -> bytes:
     raw = bytes(body.tools) or bytes(body.tool_defs)
-    return raw if raw not in (b"", b"null") else b"[]"
+    return raw if raw and raw != b"null" else b"[]"
 
 
 def _unwrap(body: Body, line: int) -> None:

@@ -61,8 +61,8 @@ class Thread(msgspec.Struct, eq=False):
 
 class _Growing(msgspec.Struct, eq=False):
     thread: Thread
-    key: tuple[bool, Purpose | None]
-    chat: bool
+    key: tuple[bool, Purpose | None, bool]
+    """Whether there are tools, the purpose, and whether it is a chat: of all its calls."""
     items: list[bytes]
     lead: int
     head: tuple[bytes, ...]
@@ -78,8 +78,8 @@ def grouped(calls: Sequence[Call], purpose_of: Callable[[Call], Purpose | None])
     growing: list[_Growing] = []
     threads: list[Thread] = []
     for call in calls:
-        key = (call.tools != b"[]", purpose_of(call))
-        same = [g for g in growing if g.key == key and g.chat == call.chat]
+        key = (call.tools != b"[]", purpose_of(call), call.chat)
+        same = [g for g in growing if g.key == key]
         if _extend_known(same, call):
             continue
         raw = call.items
@@ -89,7 +89,7 @@ def grouped(calls: Sequence[Call], purpose_of: Callable[[Call], Purpose | None])
             head = tuple(items[:lead])
             thread = Thread([Member(call, len(items), lead, head)], key[1] or "agent")
             threads.append(thread)
-            growing.append(_Growing(thread, key, call.chat, items, lead, head))
+            growing.append(_Growing(thread, key, items, lead, head))
     return threads
 
 

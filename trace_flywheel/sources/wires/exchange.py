@@ -93,12 +93,12 @@ def plain_answer(raw: bytes) -> Answer | None:
     said = plain.response_of(raw)
     if said is None:
         return None
+    message, reason, used = said
     try:
-        usage = orjson.loads(said.usage)
+        usage = orjson.loads(used)
     except orjson.JSONDecodeError:
         return None
-    reason = said.reason
-    return Answer(said.message, reason, reason in CUT, usage if isinstance(usage, dict) else None)
+    return Answer(message, reason, reason in CUT, usage if isinstance(usage, dict) else None)
 
 
 def answer_of(body: Any) -> Answer | None:
