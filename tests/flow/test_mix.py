@@ -1,6 +1,7 @@
 """The mix is made of rows that were published, and every rollout that lost its last row is told why."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.flow.conftest import Flow, sentence, trace
+from trace_flywheel.curation.depth import DepthModel
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.mix import MixShortageError, target_mix
+from trace_flywheel.flow import mix
 from trace_flywheel.flow.audit import audit
 from trace_flywheel.flow.crew import Crew
 from trace_flywheel.flow.datasets import balanced_mix, sft_dataset
@@ -145,6 +148,20 @@ def mix_of(flow: MakeFlow, counts: dict[str, int], **mix: Any) -> Any:
     one = flow({"r1": rows(counts)}, mix={"target": {"single": 0.5, "multi": 0.5}, **mix})
     one.run()
     return find_version(one.settings.home, "balanced_mix")
+
+
+def test_what_is_chosen_does_not_depend_on_how_many_rows_are_labelled_at_once(
+    flow: MakeFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = flow({"r1": rows({"single": 6, "multi": 5, "comparison": 4})})
+    at_once = one.run()["balanced_mix"].version
+    shutil.rmtree(one.settings.home / "datasets" / "balanced_mix")
+    asked: list[int] = []
+    label = DepthModel.label
+    monkeypatch.setattr(DepthModel, "label", lambda self, prompts: asked.append(len(prompts)) or label(self, prompts))
+    monkeypatch.setattr(mix, "BATCH_BYTES", 1)
+    assert balanced_mix(one.curation()).version == at_once
+    assert asked == [1] * 15
 
 
 def test_weights_stand_in_the_provenance(flow: MakeFlow) -> None:

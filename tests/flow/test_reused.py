@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import pytest
 from tests.flow.conftest import Flow, Row, trace, write_runs
 from tests.flow.test_spread import DATASETS, answers, corpus, published
 from trace_flywheel.curation.holdout import Holdout
-from trace_flywheel.flow import datasets
+from trace_flywheel.flow import datasets, pieces, reused, row_keys
 from trace_flywheel.flow.erasable import find_trace
 from trace_flywheel.flow.publish import layouts_for
 from trace_flywheel.flow.purge import purge
@@ -92,6 +93,18 @@ def anew(flow: Flow) -> dict[str, bytes]:
 def assert_as_anew(flow: Flow) -> None:
     copied = published(flow.settings.home)
     assert anew(flow) == copied
+
+
+def test_rows_are_found_however_few_are_looked_for_at_a_time(
+    home: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (pieces, reused, row_keys):
+        monkeypatch.setattr(module, "BLOCK", 2)
+    write_another(home)
+    flow = flow_of(home)
+    flow.run()
+    assert Counter(made) == {"sft_dataset": 1, "dpo_dataset": 2, "kto_dataset": 2, "rl_dataset": 4, "rl_prompts": 1}
+    assert_as_anew(flow)
 
 
 def write_another(home: Path) -> None:

@@ -10,7 +10,7 @@ from trace_flywheel.flow.columns import Columns
 from trace_flywheel.flow.workers import Crash, run_alone
 from trace_flywheel.records.errors import FlywheelError
 
-MANY = 4_000
+MANY = 2_000
 """Rows from which on that pays: the process takes a second for its imports."""
 
 

@@ -7,7 +7,6 @@ ids: what is chosen is what was published.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -28,8 +27,8 @@ from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.shortage import shortage_of
 from trace_flywheel.settings import Mix
 
-BATCH = 2_000
-"""Prompts that are labelled at once."""
+BATCH, BATCH_BYTES = 2_000, 1_000_000
+"""Prompts that are labelled at once, and bytes of rows: as Python's objects those take six times as much."""
 DEPTH = "depth"
 COLUMNS = (
     "agent",
@@ -129,11 +128,24 @@ def _rows(version: Version) -> Iterator[FileRow]:
         yield FileRow(number, line, orjson.loads(line))
 
 
+def _batches(rows: Iterator[FileRow]) -> Iterator[list[FileRow]]:
+    batch: list[FileRow] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += len(row.data)
+        if len(batch) >= BATCH or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
 def _by_depth(model: Classifier, mix: Mix) -> _Labels:
     how = How(turn="first", depth_from=mix.depth_from)
 
     def labelled(rows: Iterator[FileRow]) -> Iterator[tuple[FileRow, str, Depth | None]]:
-        while batch := list(islice(rows, BATCH)):
+        for batch in _batches(rows):
             for row, depth in zip(batch, depths(batch, model, how), strict=True):
                 sure = depth.confidence is None or depth.confidence >= mix.min_confidence
                 label = depth.label if depth.label is not None and sure else UNCERTAIN

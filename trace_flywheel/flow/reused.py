@@ -17,7 +17,7 @@ from trace_flywheel.flow.finishing import Columns, Finished
 from trace_flywheel.flow.funnel import Curated
 from trace_flywheel.flow.pieces import Known
 from trace_flywheel.flow.renumbered import cut, renumbered
-from trace_flywheel.flow.row_keys import KEY, Wanted, shared, wanted
+from trace_flywheel.flow.row_keys import BLOCK, KEY, Wanted, shared, wanted
 from trace_flywheel.lake.dataset import CANONICAL, Version
 from trace_flywheel.lake.draft import Draft
 from trace_flywheel.lake.lines import Lines, Noted, is_as_it_was
@@ -81,11 +81,10 @@ class Reused:
             taken = self._taken(lines, at[found], same[found], iter(others))
         with closing(make(asked.left(curated, found))) as made:
             coming = next(made, None)
-            rows = zip(asked.sources.tolist(), _each(asked.keys), _each(asked.near), found.tolist(), strict=True)
-            for sources, key, near, stands in rows:
+            for sources, key, near, stands in _one_by_one(asked, found):
                 if stands:
-                    row = msgspec.structs.replace(next(taken), sources=tuple(sources))
-                elif coming is not None and coming.sources == tuple(sources):
+                    row = msgspec.structs.replace(next(taken), sources=sources)
+                elif coming is not None and coming.sources == sources:
                     row, coming = coming, next(made, None)
                 else:
                     continue
@@ -165,6 +164,14 @@ class Reused:
         columns = self._columns.setdefault(row.columns, len(self._columns))
         account = _Account(row.provenance, columns, row.left_out, row.label, row.turns, row.turns_masked)
         self._noted.add(key, near, row.provenance.row_id, _encode(account), row.came)
+
+
+def _one_by_one(asked: Wanted, found: np.ndarray) -> Iterator[tuple[tuple[int, ...], bytes, bytes, bool]]:
+    """Of each row its sources, its keys, and whether it was found. As Python's objects few are there at a time."""
+    for at in range(0, len(found), BLOCK):
+        some = slice(at, at + BLOCK)
+        sources = map(tuple, asked.sources[some].tolist())
+        yield from zip(sources, _each(asked.keys[some]), _each(asked.near[some]), found[some].tolist(), strict=True)
 
 
 def _each(keys: np.ndarray) -> Iterator[bytes]:

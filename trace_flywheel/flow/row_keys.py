@@ -29,8 +29,8 @@ from trace_flywheel.settings import Settings
 from trace_flywheel.trainers.layout import Kind, Layout
 
 KEY = 16
-BLOCK = 65_536
-"""Rows whose keys are worked out at a time."""
+BLOCK = 8_192
+"""Rows whose keys are worked out at a time; each takes half a kilobyte meanwhile."""
 GRADE = ("verdict", "reward", "grader", "grader_version")
 PAIR = ("prefix", "delta", "delta_source", "rejected_is_min", "group_size", "sigma", "group_id")
 """What the row of a pair says of it."""
@@ -83,7 +83,7 @@ def wanted(curated: Curated) -> Wanted:
 def in_order(index: Index, rows: np.ndarray) -> np.ndarray:
     """Frame rows in the order in which their texts are read."""
     part, position = (index.frame[name].to_numpy()[rows] for name in ("part", "position"))
-    run = pd.factorize(index.frame["run_id"].to_numpy()[rows], sort=True)[0]
+    run = pd.factorize(index.frame["run_id"].iloc[rows], sort=True)[0]
     ordered: np.ndarray = rows[np.lexsort((position, part, run))]
     return ordered
 
@@ -105,9 +105,10 @@ def shared(kind: Kind, layouts: Sequence[Layout], settings: Settings, holdout: H
 
 def _rollouts(index: Index, rows: np.ndarray) -> dict[str, pd.Series]:
     """What is said of the rollouts at these frame rows."""
-    frame = index.frame.iloc[rows]
+    asked = ("run_id", "part", "position", *GRADE)
+    frame = index.frame[[*asked, "superseded"]].iloc[rows]  # of all columns it would be a second copy
     content = {run.run_id: run.facts["of"] for run in index.runs}
-    told = {name: frame[name] for name in ("run_id", "part", "position", *GRADE)}
+    told = {name: frame[name] for name in asked}
     return told | {"content": frame["run_id"].map(content), "later": frame["superseded"].notna().astype(bool)}
 
 
@@ -120,9 +121,11 @@ def _keys(told: Mapping[str, pd.Series], n: int) -> np.ndarray:
         fields = [_bytes_of(values.iloc[start : start + BLOCK]) for values in told.values()]
         lines = np.hstack(fields)
         width, data = lines.shape[1], lines.tobytes()
-        found += [
-            blake2b(data[at : at + width], digest_size=KEY, key=seed).digest() for at in range(0, len(data), width)
-        ]
+        found.append(
+            b"".join(
+                blake2b(data[at : at + width], digest_size=KEY, key=seed).digest() for at in range(0, len(data), width)
+            )
+        )
     return np.frombuffer(b"".join(found), dtype=f"S{KEY}")
 
 

@@ -24,9 +24,9 @@ def texts(lake: Lake, index: Index, rows: np.ndarray) -> Iterator[tuple[int, Rol
 def readings(lake: Lake, index: Index, rows: np.ndarray) -> Iterator[Reading]:
     """The parts that hold the given rows, in the order of runs. Raises `LakeError` as `texts` does."""
     described = {s.run_id: s.facts["of"] for s in index.runs}
-    runs, parts, positions = (index.frame[name].to_numpy()[rows] for name in ("run_id", "part", "position"))
+    parts, positions = (index.frame[name].to_numpy()[rows] for name in ("part", "position"))
     later = set(rows[index.frame["superseded"].iloc[rows].notna().to_numpy(dtype=bool)].tolist())
-    codes, names = pd.factorize(runs, sort=True)
+    codes, names = pd.factorize(index.frame["run_id"].iloc[rows], sort=True)
     order = np.lexsort((parts, codes))
     starts = np.flatnonzero(np.append(True, (np.diff(codes[order]) != 0) | (np.diff(parts[order]) != 0)))
     for stretch in np.split(order, starts[1:]) if len(order) else ():
