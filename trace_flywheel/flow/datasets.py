@@ -193,6 +193,7 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None, turn: Tu
         with closing(reused.finished(curated, make)) as finished:
             done = add_rows(draft, finished, layouts, settings, kind)
         fates = ordered(fates_of(curated, done.uses, done.late))
+        pa.default_memory_pool().release_unused()
         shown = {"kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
         shown |= done.about.as_facts()
         facts = {**curated.facts, **index.joined, **shown, "left_out": done.left_out}
@@ -208,6 +209,8 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None, turn: Tu
             lines = [orjson.dumps(row, option=orjson.OPT_SORT_KEYS).decode() for row in needs_grading(curated)]
             replace_text(lake.root / "needs_grading.jsonl", "".join(f"{line}\n" for line in lines))
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
+        del fates
+        pa.default_memory_pool().release_unused()
         reused.keep(made)
     return published_as(made)
 

@@ -126,7 +126,7 @@ def _bytes_of(chunk: pa.Array, width: int) -> memoryview:
 def _batches(path: Path, column: str, wanted: np.ndarray) -> Iterator[bytes]:
     start = 0
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(BATCH, columns=[column]):
+        for batch in file.iter_batches(BATCH, columns=[column], use_threads=False):
             low, high = np.searchsorted(wanted, [start, start + batch.num_rows]).tolist()
             if high > low:
                 yield from batch.column(0).take(pa.array(wanted[low:high] - start)).to_pylist()
@@ -144,7 +144,8 @@ class Noted:
         fields = [(n, pa.binary(w)) for n, w in (("key", KEY), ("near", KEY), ("row_id", ID), ("account", -1))]
         self._schema = pa.schema([*fields, *((f"in {name}", pa.binary(SIZES.itemsize)) for name in self._layouts)])
         self._file = TemporaryFile(dir=folder)  # noqa: SIM115  # closed with the object
-        self._writer = pq.ParquetWriter(self._file, self._schema, compression="zstd", write_statistics=False)
+        # Of zstd every column would have a writer of half a megabyte.
+        self._writer = pq.ParquetWriter(self._file, self._schema, compression="lz4", write_statistics=False)
         self._waiting: list[tuple[bytes, ...]] = []
 
     def add(self, key: bytes, near: bytes, row_id: str, account: bytes, places: Mapping[str, Place]) -> None:
@@ -159,6 +160,7 @@ class Noted:
         arrays = [pa.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
         self._waiting = []
+        pa.default_memory_pool().release_unused()  # of the rows so far no object is left, and rows take a while
 
     def close(self) -> None:
         """Forget what was noted, where it was not kept: its end is not written."""
@@ -197,7 +199,7 @@ class Noted:
         ids = _fixed(self._read("row_id"), ID)
         first = np.sort(np.unique(ids, return_index=True)[1])
         with pq.ParquetFile(version.path / "provenance.parquet") as file:
-            named = file.iter_batches(BATCH, columns=["row_id"])
+            named = file.iter_batches(BATCH, columns=["row_id"], use_threads=False)
             data = b"".join(bytes.fromhex("".join(batch["row_id"].to_pylist())) for batch in named)
         published = np.frombuffer(data, dtype=f"S{ID}")
         order = np.argsort(published, kind="stable")
@@ -225,12 +227,12 @@ class Noted:
 
     def _read(self, column: str) -> pa.ChunkedArray:
         self._file.seek(0)
-        return pq.ParquetFile(self._file).read(columns=[column])[column]
+        return pq.ParquetFile(self._file).read(columns=[column], use_threads=False)[column]
 
     def _batches(self, columns: list[str], rows: np.ndarray) -> Iterator[pa.RecordBatch]:
         start = 0
         self._file.seek(0)
-        for batch in pq.ParquetFile(self._file).iter_batches(BATCH, columns=columns):
+        for batch in pq.ParquetFile(self._file).iter_batches(BATCH, columns=columns, use_threads=False):
             low, high = np.searchsorted(rows, [start, start + batch.num_rows]).tolist()
             yield batch.take(pa.array(rows[low:high] - start))
             start += batch.num_rows
