@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,10 @@ def waiting(folder: Path, name: str) -> None:
 
 def failing(text: str) -> None:
     raise FlywheelError(text)
+
+
+def nothing() -> None:
+    """To load."""
 
 
 def pid_in(path: Path) -> int:
@@ -117,7 +122,7 @@ def test_an_interrupt_before_all_are_begun_ends_those_that_are(tmp_path: Path, m
 
 
 def test_the_last_process_is_taken_over_when_all_calls_were_asked_for(tmp_path: Path) -> None:
-    last = noting, (tmp_path, "last")
+    last = nothing, (noting, (tmp_path, "last"))
     with begun(tmp_path, [(noting, (tmp_path, "first"))], last):
         pid = pid_in(tmp_path / "last")
         assert taken_process() is None
@@ -132,11 +137,27 @@ def test_the_last_process_is_taken_over_when_all_calls_were_asked_for(tmp_path: 
     assert is_over(pid)
 
 
+def test_the_last_process_loads_while_the_calls_before_it_are_under_way(tmp_path: Path) -> None:
+    load = partial(noting, tmp_path, "loaded")
+    with begun(tmp_path, [(waiting, (tmp_path, "first"))], (load, (noting, (tmp_path, "last")))):  # type: ignore[arg-type]
+        loaded, first = pid_in(tmp_path / "loaded"), pid_in(tmp_path / "first")
+        assert loaded != first
+        assert not (tmp_path / "last").exists(), "it works after all others"
+    assert is_over(loaded)
+    assert is_over(first)
+
+
+def test_what_the_last_process_loaded_is_there_when_it_is_called(tmp_path: Path) -> None:
+    load = partial(noting, tmp_path, "loaded")
+    with begun(tmp_path, [], (load, (noting, (tmp_path, "last")))):  # type: ignore[arg-type]
+        assert pid_in(tmp_path / "last") == pid_in(tmp_path / "loaded")
+
+
 @pytest.mark.parametrize("function", [noting, waiting])
 def test_a_last_process_that_nobody_takes_ends_with_the_block(
     function: Callable[[Path, str], object], tmp_path: Path
 ) -> None:
-    with begun(tmp_path, [], (function, (tmp_path, "last"))):
+    with begun(tmp_path, [], (nothing, (function, (tmp_path, "last")))):
         pid = pid_in(tmp_path / "last")
     assert is_over(pid)
     assert taken_process() is None

@@ -39,6 +39,11 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
+def audit(_: object, name: str) -> str:
+    """Stands in for the audit of a published dataset."""
+    return f"audit of {name}"
+
+
 class Making:
     """Stands in for `datasets.make` and notes what it comes to."""
 
@@ -78,7 +83,7 @@ def coming_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Making], 
 
     def with_(making: Making) -> Coming:
         monkeypatch.setattr(coming.datasets, "make", making)
-        made.append(Coming(NOTHING, [(kind, None) for kind in FIRST]))
+        made.append(Coming(NOTHING, [(kind, None) for kind in FIRST], 20_000, audit))
         return made[-1]
 
     yield with_
@@ -104,10 +109,76 @@ def test_each_begins_when_the_one_before_is_decided_and_few_are_ahead(coming_wit
     for position, kind in enumerate(FIRST[1:], 2):
         until(lambda at=position: begun(making) == list(FIRST[: at + 1]))
         time.sleep(0.05)
-        assert begun(making) == list(FIRST[: position + 1]), "two are ahead at most"
+        assert begun(making) == list(FIRST[: position + 1]), "two of 20,000 rollouts are ahead at most"
         assert ("seen", kind) not in making.seen, "nobody asked"
         assert of_pass.make(kind, None) == kind
     assert [kind for what, kind in making.seen if what == "seen"] == list(FIRST)
+
+
+@pytest.mark.parametrize(("rollouts", "ahead"), [(2_000, 4), (10_000, 4), (13_000, 3), (20_000, 2), (1_000_000, 2)])
+def test_more_of_few_rollouts_are_ahead(
+    rollouts: int, ahead: int, coming_with: Callable[[Making], Coming], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    making = Making()
+    making.may_decide.set()
+    coming_with(making)  # which stands in for what makes datasets, and is put back
+    of_pass = Coming(NOTHING, [(kind, None) for kind in FIRST], rollouts, audit)
+    of_pass.make("pair", None)
+    until(lambda: len(begun(making)) == 1 + ahead)
+    time.sleep(0.05)
+    assert len(begun(making)) == 1 + ahead
+    of_pass.give_up()
+    of_pass.rest()
+
+
+def test_what_was_published_is_audited_before_anybody_asks_and_told_once(
+    coming_with: Callable[[Making], Coming],
+) -> None:
+    making = Making(failing="kto")
+    making.may_decide.set()
+    of_pass = coming_with(making)
+    assert of_pass.audited("dpo_dataset") is None, "nobody asked for it"
+    of_pass.make("pair", None)
+    until(lambda: of_pass._begun[0].audited.done())
+    assert of_pass.audited("dpo_dataset") == "audit of dpo_dataset"
+    assert of_pass.audited("dpo_dataset") is None, "who asks again wants it read again"
+    with pytest.raises(FlywheelError, match=r"^no kto$"):
+        of_pass.make("kto", None)
+    assert of_pass.audited("kto_dataset") is None
+
+
+def test_an_audit_that_fails_is_told_to_the_one_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_: object, name: str) -> str:
+        raise FlywheelError(f"{name} is gone")
+
+    making = Making()
+    making.may_decide.set()
+    monkeypatch.setattr(coming.datasets, "make", making)
+    of_pass = Coming(NOTHING, [("pair", None)], 20_000, failing)
+    assert of_pass.make("pair", None) == "pair"
+    with pytest.raises(FlywheelError, match=r"^dpo_dataset is gone$"):
+        of_pass.audited("dpo_dataset")
+
+
+def test_a_mix_is_chosen_when_what_it_is_made_from_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    making = Making()
+    making.may_decide.set()
+    monkeypatch.setattr(coming.datasets, "make", making)
+    order: list[tuple[Kind, str | None]] = [("sft", None), ("sft", "other"), ("mix", None), ("mix", "other")]
+    of_pass = Coming(NOTHING, order, 2_000, audit)
+    of_pass.go_on()
+    until(lambda: len(making.seen) == 2)
+    time.sleep(0.05)
+    assert making.seen == [("begun", "sft")] * 2
+    of_pass.make("sft", "other")
+    until(lambda: ("mix", "other") in of_pass._ahead)
+    time.sleep(0.05)
+    assert ("mix", None) not in of_pass._ahead
+    assert ("seen", "mix") not in making.seen, "nobody asked"
+    assert of_pass.make("mix", "other") == "mix"
+    assert of_pass.audited("other_mix") is None, "nothing is left to do beside its audit"
+    of_pass.give_up()
+    of_pass.rest()
 
 
 def test_who_asks_for_another_one_waits_until_what_is_ahead_is_decided(coming_with: Callable[[Making], Coming]) -> None:
@@ -245,7 +316,7 @@ def undecided(folder: Path) -> None:
         turn.wait()
 
     coming.datasets.make = make  # type: ignore[assignment] # this process ends with it
-    _kept = Coming(NOTHING, [("pair", None)])
+    _kept = Coming(NOTHING, [("pair", None)], 20_000, audit)
     _kept.go_on()
     is_decided.wait(60)
 

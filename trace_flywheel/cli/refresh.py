@@ -4,7 +4,12 @@ Where nothing is new and every dataset is up to date, nothing runs and Dagster i
 """
 
 import json
+import os
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,6 +17,9 @@ import msgspec
 from trace_flywheel.cli.options import AsJson, Config, Home, Roots, program, settings_of
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Drop
+
+MUCH, MANY_FILES = 10_000_000, 2_000
+"""Bytes, or files, below the roots of a home that knows none yet."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -38,10 +46,26 @@ def refresh(roots: Roots = None, home: Home = None, config: Config = None, as_js
 
 def refreshed(settings: Any) -> Outcome:
     """One pass. Raises `FlywheelError` for roots, settings or a lake that cannot be used."""
+    from trace_flywheel.flow.fork_server import start_ahead
+
+    if not (settings.home / "lake").exists() and _holds_much(settings.roots):
+        start_ahead("trace_flywheel.flow.ingest")  # while everything else is imported
     from trace_flywheel.flow.home import shared
 
     with shared(settings):
         return _refreshed(settings)
+
+
+def _holds_much(roots: Iterable[Path]) -> bool:
+    """Whether it is so likely that processes will be needed that the server they come from may start."""
+    files = (Path(folder, name) for root in roots for folder, _, names in os.walk(root) for name in names)
+    size = 0
+    for path in islice(files, MANY_FILES):
+        with suppress(OSError):  # whoever reads it tells
+            size += path.lstat().st_size
+        if size > MUCH:
+            return True
+    return next(files, None) is not None
 
 
 def _refreshed(settings: Any) -> Outcome:

@@ -14,6 +14,7 @@ from trace_flywheel.flow.freshness import Basis
 from trace_flywheel.flow.glance import Glance, glance
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.loading import loading
 from trace_flywheel.flow.names import ADVANTAGES, Kind, every, name_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.standing import Made
@@ -52,6 +53,12 @@ class Audited(msgspec.Struct, frozen=True):
 _held: "tuple[str, Curation] | None" = None
 _coming: "Coming | None" = None
 """The datasets of the pass under way, where some of them are made before they are asked for."""
+
+
+def load() -> None:
+    """Load what a pass works with: much, and nothing of it is of any use before there is something to work on."""
+    with loading():
+        from trace_flywheel.flow import coming, tables  # noqa: F401 # loaded for others
 
 
 def prepare(settings: Settings, inputs: SideInputs) -> None:
@@ -104,9 +111,9 @@ def make(under_way: Pass, what: What, recipe: str | None, undisturbed: bool = Fa
         made = tables.grouped_advantages(curation)
     elif what == "classifier":
         made = tables.depth_classifier(curation, recipe)
-    elif what != "mix" and undisturbed and curation.crew.works_apart:
+    elif undisturbed and curation.crew.works_apart:
         made = _coming_of(curation).make(what, recipe)
-    else:  # a mix is made here, from what was published
+    else:
         made = datasets.make(curation, what, recipe)
     return made, glance(curation.lake, made)
 
@@ -116,18 +123,24 @@ def _coming_of(curation: "Curation") -> "Coming":
 
     global _coming
     if _coming is None:
-        expected = [(kind, recipe) for kind, recipe in every(curation.settings) if kind != "mix"]
-        # As Dagster takes what is ready: by name.
-        _coming = Coming(curation, sorted(expected, key=lambda one: name_of(*one)))
+        # As Dagster takes what is ready: by name, and mixes when what they are made from was checked.
+        expected = sorted(every(curation.settings), key=lambda one: (one[0] == "mix", name_of(*one)))
+        _coming = Coming(curation, expected, sum(run.counts.kept for run in curation.runs), _audited)
     return _coming
 
 
 def audited(under_way: Pass, name: str) -> Audited:
     """The newest version of a dataset held against what it promises."""
+    curation = curation_of(under_way)
+    ahead: Audited | None = None if _coming is None else _coming.audited(name)
+    return _audited(curation, name) if ahead is None else ahead
+
+
+def _audited(curation: "Curation", name: str) -> Audited:
     from trace_flywheel.flow.audit import audit
 
-    version = find_version(under_way.settings.home, name)
-    faults = audit(version, curation_of(under_way).crew, policy_of(under_way.settings))
+    version = find_version(curation.lake.home, name)
+    faults = audit(version, curation.crew, policy_of(curation.settings))
     return Audited(version.version, version.rows, faults)
 
 

@@ -22,6 +22,8 @@ from trace_flywheel.settings import Settings
 from trace_flywheel.sources.reader import Run
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
+Last = tuple[Callable[[], None], Call]
+"""A call after all others, of which nobody asks for more than its process, and what its process loads before."""
 MOST_RUNS = 1_000
 """Of which one run of Dagster ingests all; of more it is not foreseen which come first."""
 
@@ -42,28 +44,30 @@ def ingestion(lake: Lake, settings: Settings, inputs: SideInputs, runs: Sequence
     return [(ingest.all_of, (shared, (step, list(runs)))) for step in steps]
 
 
-def publication(settings: Settings, inputs: SideInputs) -> Call:
+def publication(settings: Settings, inputs: SideInputs) -> Last:
     """What prepares the process in which the assets over all runs are made."""
-    return apart.prepare, (settings, inputs)
+    return apart.load, (apart.prepare, (settings, inputs))
 
 
 class Begun:
     """Calls under way, in the order in which they will be asked for; others may write to the home meanwhile."""
 
     def __init__(self, home: Path) -> None:
-        self._home, self._last = home, Beside(home)
+        self._home = home
+        self._last: Beside | None = Beside(home)
         self._besides: list[Beside] = []
         self._thread = ThreadPoolExecutor(1)
         self._left: deque[tuple[Call, Future[Any]]] = deque()
         self._prepared: Future[Any] | None = None
 
-    def begin(self, calls: Sequence[Call], last: Call | None) -> None:
-        """`last`: a call after them, of which nobody asks for more than its process."""
+    def begin(self, calls: Sequence[Call], last: Last | None) -> None:
         for call in calls:
             self._besides.append(beside := Beside(self._home))
             self._left.append((call, self._thread.submit(_made, beside, call)))
-        if last is not None:
-            self._prepared = self._thread.submit(self._last.call, last[0], *last[1])
+        if last is not None and self._last is not None:
+            load, (function, arguments) = last
+            self._last.start(load)
+            self._prepared = self._thread.submit(self._last.call, function, *arguments)
 
     def take(self, call: Call) -> Future[Any] | None:
         """What this call gives, if it is the next one; all others are ended if it is not."""
@@ -76,18 +80,19 @@ class Begun:
         """The process of the last call, where all before it were asked for; who takes it ends it."""
         if self._left or self._prepared is None:
             return None
-        self._prepared = None
-        return self._last
+        last, self._last, self._prepared = self._last, None, None
+        return last
 
     def end(self) -> None:
         """Nothing of it is under way any more."""
         self._left.clear()
         for beside in self._besides:
             beside.kill()
-        if self._prepared is not None:
+        if self._last is not None:
             # What it began beside the call it takes back itself, if there is time for it.
-            (self._last.close if self._prepared.done() else self._last.kill)()
-            self._prepared = None
+            is_done = self._prepared is not None and self._prepared.done()
+            (self._last.close if is_done else self._last.kill)()
+            self._last = self._prepared = None
         self._thread.shutdown(cancel_futures=True)
 
 
@@ -103,7 +108,7 @@ _begun: Begun | None = None
 
 
 @contextmanager
-def begun(home: Path, calls: Sequence[Call], last: Call | None = None) -> Iterator[None]:
+def begun(home: Path, calls: Sequence[Call], last: Last | None = None) -> Iterator[None]:
     """A block in which these calls are going to be asked for, by this process, and then the process of the last one."""
     global _begun
     _begun = Begun(home)

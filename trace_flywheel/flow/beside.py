@@ -65,8 +65,19 @@ class Beside:
         self, function: Callable[..., Any], arguments: tuple[Any, ...], shared: bool
     ) -> Future[tuple[Any, Exception | None]]:
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(1, mp_context=context_of(function), initializer=end_with_the_caller)
+            self._pool = self._new_pool(function)
         return self._pool.submit(_called, self._home, shared, function, arguments)
+
+    @staticmethod
+    def _new_pool(function: Callable[..., Any]) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(1, mp_context=context_of(function), initializer=end_with_the_caller)
+
+    def start(self, load: Callable[[], None]) -> None:
+        """Have the process there, with what `load` loads, before the first call; nothing is written by it."""
+        with self._starting:
+            if may_have_children() and not self._killed and self._pool is None:
+                self._pool = self._new_pool(load)
+                self._pool.submit(load)
 
     def close(self) -> None:
         if self._pool is not None:

@@ -1,28 +1,30 @@
 """Datasets of a pass that are worked on before they are asked for: they are decided, and their rows are made, while
-others are published.
+others are published; what was published is audited, and its mix is chosen.
 
 No two are decided at once, so that the memory of one decision is all that decisions take. Nothing of a dataset can be
 seen before it is asked for, and what it fails with is told then. Only for a pass in which nobody else writes, and
-whose rows are made by processes of their own: what makes rows is no matter of two threads.
+whose rows are made by processes of their own: what makes rows is no matter of two threads. (A mix makes a few of its
+rows itself, as part of its decision.)
 """
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from multiprocessing.util import Finalize
+from typing import Any
 
 from trace_flywheel.flow import datasets
 from trace_flywheel.flow.crew import ENDS_FIRST
 from trace_flywheel.flow.curation import Curation
-from trace_flywheel.flow.names import Kind
+from trace_flywheel.flow.names import Kind, name_of
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.flow.turn import Turn
 
 Named = tuple[Kind, str | None]
 """Kind and recipe."""
-AHEAD = 2
-"""Datasets, at most: a large one never waits for the small one before it."""
+LEAST_AHEAD, ROLLOUTS_AHEAD = 2, 40_000
+"""Datasets: two always, so that a large one never waits for the small one before it; four of 10,000 rollouts each."""
 PATIENCE = 10.0
 """Seconds that a process which ends waits for a dataset to remove what was made of it."""
 
@@ -32,10 +34,19 @@ class GivenUpError(Exception):
 
 
 class Coming:
-    """The datasets of a pass. `order`: in which they are expected to be asked for; another one costs time alone."""
+    """The datasets of a pass over so many rollouts. `order`: in which they are expected to be asked for; another one
+    costs time alone. `audit` holds a dataset that was published against what it promises."""
 
-    def __init__(self, curation: Curation, order: Sequence[Named]) -> None:
+    def __init__(
+        self,
+        curation: Curation,
+        order: Sequence[Named],
+        rollouts: int,
+        audit: Callable[[Curation, str], Any],
+    ) -> None:
         self._curation: Curation | None = curation
+        self.audit = audit
+        self._most = max(LEAST_AHEAD, ROLLOUTS_AHEAD // max(rollouts, 1))
         self._left = deque(order)
         self._ahead: dict[Named, _Dataset] = {}
         self._begun: list[_Dataset] = []
@@ -53,16 +64,30 @@ class Coming:
         self.go_on()
         return own.made.result()
 
+    def audited(self, name: str) -> Any:
+        """What the audit gave that followed the publication of a dataset, once; None where there was none."""
+        with self._lock:
+            of_name = (one for one in self._begun if name_of(*one.name) == name and one.is_audited)
+            if (own := next(of_name, None)) is None:
+                return None
+            own.is_audited = False
+        return own.audited.result()
+
     def go_on(self) -> None:
         """Begin the next one, where there is room for it and all that were begun are decided."""
         with self._lock:
-            if len(self._ahead) >= AHEAD or not all(one.is_decided for one in self._begun):
+            if len(self._ahead) >= self._most or not all(one.is_decided for one in self._begun):
                 return
-            while self._left:
-                name = self._left.popleft()
+            for name in [one for one in self._left if self._may_begin(one)]:
+                self._left.remove(name)
                 if all(one.name != name for one in self._begun):
                     self._ahead[name] = self._begin(name)
                     return
+
+    def _may_begin(self, name: Named) -> bool:
+        """A mix is chosen from what was published."""
+        kind, recipe = name
+        return kind != "mix" or any(one.name == ("sft", recipe) and one.is_published for one in self._begun)
 
     def give_up(self) -> None:
         """Nobody asks any more: what was worked out for them is kept by none but those that are still at work."""
@@ -91,7 +116,8 @@ class _Dataset(Turn):
     def __init__(self, name: Named, coming: Coming) -> None:
         self.name, self._coming = name, coming
         self.made: Future[Made] = Future()
-        self.is_decided = self._given_up = False
+        self.audited: Future[Any] = Future()
+        self.is_decided = self.is_published = self.is_audited = self._given_up = False
         self._asked = threading.Event()
 
     def run(self, curation: Curation) -> None:
@@ -102,8 +128,19 @@ class _Dataset(Turn):
         except BaseException as error:  # whatever it is, somebody waits for it
             self.made.set_exception(GivenUpError() if self._given_up else error)  # an error holds all it came through
         else:
+            self.is_published, self.is_audited = True, self.name[0] != "mix"  # after which nothing is left to do beside
             self.made.set_result(made)
         self._release()  # before, unless it stood already or failed; the others may be well
+        self._coming.go_on()
+        if self.is_audited:
+            self._audit(curation)
+
+    def _audit(self, curation: Curation) -> None:
+        try:
+            self._stop_if_given_up()
+            self.audited.set_result(self._coming.audit(curation, name_of(*self.name)))
+        except BaseException as error:  # told to the one who asks
+            self.audited.set_exception(error)
 
     def decided(self) -> None:
         self._release()

@@ -53,7 +53,7 @@ CHARS_A_SECOND = 8_000_000
 
 def make(curation: Curation, kind: Kind, recipe: str | None, turn: Turn = ALONE) -> Made:
     """The dataset of a kind and recipe. Raises `FlywheelError` while a golden or a file of verdicts cannot be read."""
-    return balanced_mix(curation, recipe) if kind == "mix" else _dataset(curation, kind, recipe, turn)
+    return balanced_mix(curation, recipe, turn) if kind == "mix" else _dataset(curation, kind, recipe, turn)
 
 
 def sft_dataset(curation: Curation, recipe: str | None = None) -> Made:
@@ -81,7 +81,7 @@ def rl_prompts(curation: Curation, recipe: str | None = None) -> Made:
     return _dataset(curation, "prompt", recipe)
 
 
-def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
+def balanced_mix(curation: Curation, recipe: str | None = None, turn: Turn = ALONE) -> Made:
     """The rows of the SFT set at the target shares.
 
     A mix that loses the whole set is refused: the version before stays, if there is one, and the refusal stands in the
@@ -103,6 +103,8 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
     if reason is not None and not _must_give_way(standing(lake, name), before):
         ledger = ledger_of(mixed_fates(before, chosen, set(), {}, settings.mix.target))
         told = {"reason": reason, "mix": _told(chosen), "ledger": ledger.as_json()}
+        turn.decided()
+        turn.wait()
         return refused_as(lake, name, lake.put(refusals_of(name), {}, digest, told))
     wanted = [p for p in dataset.provenance(version) if p.row_id in chosen.kept]
     layouts = layouts_for("sft", settings.layouts)
@@ -134,7 +136,9 @@ def balanced_mix(curation: Curation, recipe: str | None = None) -> Made:
         facts |= redaction_facts(name, curation.runs, done, settings)
         manifest = manifest_of(curation.runs, curation.inputs, settings, "sft", digest, CODE, done, facts, warnings)
         hashed = hashed_settings(settings, chosen_recipe, layouts)
+        turn.decided()
         draft.write(partial(copied, curation.crew, policy_of(settings)))
+        turn.wait()
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
     lake.discard(refusals_of(name))
     return published_as(made)

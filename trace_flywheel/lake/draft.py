@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 
 from trace_flywheel.lake.dataset import CANONICAL, MANIFEST, Version, manifest_validator, prune, read_version
-from trace_flywheel.lake.files import new_file, replace_text, settle, sweep, workplace
+from trace_flywheel.lake.files import new_file, replace_text, settle, sweep, syncing, workplace
 from trace_flywheel.lake.ledger import BATCH, content_of, ledger_of
 from trace_flywheel.lake.order import ranks
 from trace_flywheel.lake.origins import Origins
@@ -92,15 +92,16 @@ class Draft:
                         yield Shard(self.folder, layout, path, of_shard)
 
     def write(self, spread: Callable[[Callable[[Shard], str], Sequence[Shard]], Iterable[str]] = map) -> None:
-        """Write the files of rows, once all were added; nobody sees them before `publish`.
+        """Write the files of rows, once all were added; they are durable before `publish`, and nobody sees them.
 
         `spread` gives what a function makes of each file, in order.
         """
         shards = list(self.shards())
-        self._files = [
-            {"path": shard.path, "rows": sum(p.lines for p in shard.places), "bytes": shard.size, "sha256": sha256}
-            for shard, sha256 in zip(shards, spread(write_shard, shards), strict=True)
-        ]
+        with syncing() as sync_beside:
+            for shard, sha256 in zip(shards, spread(write_shard, shards), strict=True):
+                sync_beside(shard.folder / shard.path)
+                rows = sum(place.lines for place in shard.places)
+                self._files.append({"path": shard.path, "rows": rows, "bytes": shard.size, "sha256": sha256})
 
     def publish(
         self,

@@ -9,8 +9,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -35,6 +35,16 @@ def sync(paths: Iterable[Path]) -> None:
         with ThreadPoolExecutor(min(SYNCS, len(waiting))) as threads:
             for done in [threads.submit(_sync, path) for path in waiting]:
                 done.result()
+
+
+@contextmanager
+def syncing() -> Iterator[Callable[[Path], object]]:
+    """Files are handed over as they are written, and synced while others are; all are durable at the end."""
+    with ThreadPoolExecutor(SYNCS) as threads:
+        handed: list[Future[None]] = []
+        yield lambda path: handed.append(threads.submit(_sync, path))
+        for done in handed:
+            done.result()
 
 
 def _sync(path: Path) -> None:
