@@ -136,9 +136,10 @@ def from_nothing(one: Home, jobs: Path, runs: int, told: dict[str, float]) -> No
 
 
 def backfill(one: Home, keys: list[str]) -> None:
+    from trace_flywheel.flow.watch import seen_leniently
     from trace_flywheel.orchestration.headless import Headless
 
-    Headless(one.settings).ingest(keys)
+    Headless(one.settings).ingest(keys, seen_leniently(one.settings))
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ def make(jobs: Path, home: Path) -> dict[str, int]:
         import dagster as dg
 
         from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, name_of
-        from trace_flywheel.flow.watch import watch
+        from trace_flywheel.flow.watch import Seen, watch
         from trace_flywheel.lake.dataset import find_version
         from trace_flywheel.lake.store import Lake
         from trace_flywheel.orchestration import helper
@@ -29,7 +29,9 @@ def make(jobs: Path, home: Path) -> dict[str, int]:
         from trace_flywheel.settings import load_settings
 
     settings = load_settings(home=home, roots=(jobs,), layouts=(), mix={"shortage": "renormalize"})
-    Headless(settings).ingest([run.run_id for run in watch(settings, Lake(home)).todo])
+    before = watch(settings, Lake(home))
+    seen = Seen(before.found, before.inputs, before.fingerprints)
+    Headless(settings).ingest([run.run_id for run in before.todo], seen)
     job = build(settings, Pinned(settings)).resolve_job_def(refresh_job.name)
     names = [name_of("sft"), name_of("mix")]
     wanted = [dg.AssetKey(name) for name in (ADVANTAGES, CLASSIFIER, *names)]

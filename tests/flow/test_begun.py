@@ -175,7 +175,10 @@ def test_ingestion_is_foreseen_where_one_run_of_dagster_makes_it(
     lake, seen = lake_of(settings), watch(settings, lake_of(settings))
 
     def steps(settings: Settings = settings, runs: int = 2) -> list[str]:
-        return [task[0].__name__ for _, (_, task) in ingestion(lake, settings, seen.inputs, seen.todo[:runs])]
+        return [
+            task[0].__name__
+            for _, (_, task) in ingestion(lake, settings, seen.inputs, seen.todo[:runs], seen.fingerprints)
+        ]
 
     assert steps() == [], "little work"
     monkeypatch.setattr(beside, "SMALL_BYTES", -1)

@@ -78,11 +78,12 @@ def _refreshed(settings: Any) -> Outcome:
         from trace_flywheel.flow.roots import away, remember, roots_in_force
         from trace_flywheel.flow.standing import published, refusals
         from trace_flywheel.flow.watch import watch
-        from trace_flywheel.lake.lock import writing
+        from trace_flywheel.lake.lock import mark, writing
         from trace_flywheel.lake.purged import unfinished
         from trace_flywheel.lake.quarantine import quarantines
 
     lake = lake_of(settings)
+    last_writer = mark(settings.home)
     before = watch(settings, lake)
     if not before.found and not before.gone:
         first = f" ({_line(before.problems[0])})" if before.problems else ""
@@ -91,8 +92,10 @@ def _refreshed(settings: Any) -> Outcome:
     before.inputs.require_all()
     remember(settings.home, settings.roots)
     if before.todo or freshness(lake, settings, before.inputs)[1]:
-        with writing(settings.home):
-            before = _brought_up_to_date(settings, lake)
+        with writing(settings.home) as last_now:
+            if last_now != last_writer:  # another pass may have done the work meanwhile
+                before = watch(settings, lake)
+            _bring_up_to_date(settings, lake, before)
     quarantined = quarantines(lake)
     broken = {q.run_id for q in quarantined}
     found = {run.run_id for run in before.found}
@@ -124,31 +127,30 @@ def _refreshed(settings: Any) -> Outcome:
     return Outcome({**document, "problems": problems, "warnings": warnings}, (*warnings, *problems))
 
 
-def _brought_up_to_date(settings: Any, lake: Any) -> Any:
-    """What lay below the roots when the lock was had: another pass may have done the work meanwhile."""
+def _bring_up_to_date(settings: Any, lake: Any, before: Any) -> None:
+    """Ingest what is to do and publish what is stale, as of a look that the lock was had after."""
     from trace_flywheel.flow.begun import begun, ingestion, publication
     from trace_flywheel.flow.beside import is_small
     from trace_flywheel.flow.fork_server import start_ahead
     from trace_flywheel.flow.freshness import freshness
-    from trace_flywheel.flow.watch import watch
+    from trace_flywheel.flow.watch import Seen, side_inputs_now
     from trace_flywheel.flow.workers import may_have_children
 
-    before = watch(settings, lake)
-    after, headless = before, None
+    inputs, headless = before.inputs, None
     if before.todo:
         if not is_small(before.todo) and may_have_children():
             start_ahead("trace_flywheel.flow.ingest")  # while Dagster is imported
         print(f"ingesting {len(before.todo)} of {len(before.found)} runs", file=sys.stderr)
-    calls = ingestion(lake, settings, before.inputs, before.todo)
+    calls = ingestion(lake, settings, before.inputs, before.todo, before.fingerprints)
     with begun(settings.home, calls, publication(settings, before.inputs) if calls else None):
         if before.todo:
             headless = _headless(settings)
-            headless.ingest([run.run_id for run in before.todo])
-            after = watch(settings, lake)
-        if freshness(lake, settings, after.inputs)[1]:
+            seen = Seen(before.found, before.inputs, before.fingerprints)
+            headless.ingest([run.run_id for run in before.todo], seen)
+            inputs = side_inputs_now(settings)
+        if freshness(lake, settings, inputs)[1]:
             print("curating and publishing", file=sys.stderr)
-            (headless or _headless(settings)).publish()
-    return before
+            (headless or _headless(settings)).publish(inputs)
 
 
 def _line(problem: Drop) -> str:

@@ -6,7 +6,7 @@ was begun, and so does the end of the block: its process is killed and leaves wh
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,17 +28,19 @@ MOST_RUNS = 1_000
 """Of which one run of Dagster ingests all; of more it is not foreseen which come first."""
 
 
-def ingestion(lake: Lake, settings: Settings, inputs: SideInputs, runs: Sequence[Run]) -> list[Call]:
+def ingestion(
+    lake: Lake, settings: Settings, inputs: SideInputs, runs: Sequence[Run], fingerprints: Mapping[str, str]
+) -> list[Call]:
     """The calls that the assets of ingestion are going to make over runs that are to do. None where that is not sure,
     or where nobody gave a core for it: with one worker the program that asks would take turns with it."""
     few = not runs or is_small(runs)
     if few or worker_count(settings.ingest.workers) == 1 or not may_have_children() or settings.lake.remote:
         return []
-    known = [run for run in runs if lake.sidecar(GRADED, run.run_id) is not None]
-    if len(runs) > MOST_RUNS or (known and len(runs) > 1):  # Dagster may know them scattered among others
+    made = [run for run in runs if lake.sidecar(GRADED, run.run_id) is not None]
+    if len(runs) > MOST_RUNS or (made and len(runs) > 1):  # Dagster may know them scattered among others
         return []
     shared, steps = (
-        (lake, settings, inputs, None),
+        (lake, settings, inputs, None, {run.run_id: fingerprints[run.run_id] for run in runs}),
         (ingest.graded_traces, ingest.redacted_rollouts, ingest.rollout_index),
     )
     return [(ingest.all_of, (shared, (step, list(runs)))) for step in steps]

@@ -18,7 +18,7 @@ from trace_flywheel.flow.workers import end_with_the_caller, may_have_children
 from trace_flywheel.lake.lock import working
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.sources.reader import Run
-from trace_flywheel.sources.run_state import state
+from trace_flywheel.sources.run_state import is_within
 
 Result = TypeVar("Result")
 
@@ -28,7 +28,7 @@ SMALL_BYTES = 4_000_000
 
 def is_small(runs: Sequence[Run]) -> bool:
     """Whether a step over these runs needs no process beside."""
-    return sum(state(run).size for run in runs) <= SMALL_BYTES
+    return is_within(runs, SMALL_BYTES)
 
 
 class Beside:

@@ -38,7 +38,7 @@ from trace_flywheel.flow.ingest_tasks import (
 from trace_flywheel.flow.inputs import SideInputs, read_options
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.redaction_report import write_findings
-from trace_flywheel.flow.steps import Job, Step, StepResult
+from trace_flywheel.flow.steps import NOTHING_KNOWN, Job, Known, Step, StepResult
 from trace_flywheel.flow.workers import Crash, run_alone, worker_count
 from trace_flywheel.lake.landing import Staged
 from trace_flywheel.lake.quarantine import release
@@ -47,7 +47,7 @@ from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.redaction.redact import redactor
 from trace_flywheel.settings import Settings
-from trace_flywheel.sources import discover
+from trace_flywheel.sources import discover, run_state
 from trace_flywheel.sources.reader import Run
 
 
@@ -65,7 +65,7 @@ def ingest(
     """
     results: dict[str, StepResult] = {}
     left = list(runs)
-    shared = lake, settings, inputs, workers
+    shared = lake, settings, inputs, workers, NOTHING_KNOWN
     for step in (graded_traces, redacted_rollouts, rollout_index):
         made_now = run_alone(all_of, shared, (step, left)) if apart else step(left, *shared)
         if isinstance(made_now, Crash):
@@ -79,7 +79,8 @@ def ingest(
 
 
 def all_of(
-    shared: tuple[Lake, Settings, SideInputs, int | None], task: tuple[Callable[..., Iterator[StepResult]], list[Run]]
+    shared: tuple[Lake, Settings, SideInputs, int | None, Known],
+    task: tuple[Callable[..., Iterator[StepResult]], list[Run]],
 ) -> list[StepResult]:
     """The results of one step over runs, as a task of a process of its own."""
     step, runs = task
@@ -87,7 +88,12 @@ def all_of(
 
 
 def graded_traces(
-    runs: Sequence[Run], lake: Lake, settings: Settings, inputs: SideInputs, workers: int | None = None
+    runs: Sequence[Run],
+    lake: Lake,
+    settings: Settings,
+    inputs: SideInputs,
+    workers: int | None = None,
+    known: Known = NOTHING_KNOWN,
 ) -> Iterator[StepResult]:
     """Read the folders of runs into the lake."""
     options, keep = read_options(settings), settings.lake.keep_raw
@@ -134,11 +140,16 @@ def graded_traces(
         finish,
         _mask(settings, expected),
     )
-    yield from step.over(runs, _workers(settings, workers))
+    yield from step.over(runs, _workers(settings, workers), known)
 
 
 def redacted_rollouts(
-    runs: Sequence[Run], lake: Lake, settings: Settings, inputs: SideInputs, workers: int | None = None
+    runs: Sequence[Run],
+    lake: Lake,
+    settings: Settings,
+    inputs: SideInputs,
+    workers: int | None = None,
+    known: Known = NOTHING_KNOWN,
 ) -> Iterator[StepResult]:
     """Take secrets and personal data out of what was read, and out of the corrections from files, joined first."""
     expected = Expected(lake, settings, inputs)
@@ -149,7 +160,7 @@ def redacted_rollouts(
         corrections, erased = inputs.corrections_of(run.run_id), expected.erased(run.run_id)
         if before.facts["keep_raw"]:
             tasks = [Parts(lake.part_path(before, part), (part,), folder, corrections, erased) for part in before.parts]
-        elif fingerprint == before.source_fingerprint:
+        elif run_state.fingerprint(run) == before.source_fingerprint:  # as of now: it is read again
             options = read_options(settings)
             tasks = [
                 Parts(
@@ -182,11 +193,16 @@ def redacted_rollouts(
     step = Step(
         REDACTED, lake, fresh, plan, redact_parts, policy_of(settings, told=True), finish, _mask(settings, expected)
     )
-    yield from step.over(runs, _workers(settings, workers))
+    yield from step.over(runs, _workers(settings, workers), known)
 
 
 def rollout_index(
-    runs: Sequence[Run], lake: Lake, settings: Settings, inputs: SideInputs, workers: int | None = None
+    runs: Sequence[Run],
+    lake: Lake,
+    settings: Settings,
+    inputs: SideInputs,
+    workers: int | None = None,
+    known: Known = NOTHING_KNOWN,
 ) -> Iterator[StepResult]:
     """Describe every redacted rollout by an index entry. A run that gave no rollout at all is quarantined here."""
     expected = Expected(lake, settings, inputs)
@@ -224,7 +240,7 @@ def rollout_index(
         _mask(settings, expected),
         landed,
     )
-    yield from step.over(runs, _workers(settings, workers))
+    yield from step.over(runs, _workers(settings, workers), known)
 
 
 def _mask(settings: Settings, expected: Expected) -> Callable[[str], str]:

@@ -8,7 +8,7 @@ What is finished lands in batches, because a run that lands alone waits for the 
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +30,9 @@ from trace_flywheel.sources.reader import Run
 Task = TypeVar("Task", bound=Chunk | Parts | Described)
 Shared = TypeVar("Shared")
 
+Known = Mapping[str, str]
+"""Fingerprints of folders, by run id, taken before any of them was read; others are taken when their turn comes."""
+NOTHING_KNOWN: Known = {}
 BATCH_RUNS, BATCH_SECONDS = 64, 3.0
 """Runs that land together, and how long the first of them waits for others: the work that a kill may undo."""
 
@@ -84,18 +87,20 @@ class Step(Generic[Task, Shared]):
     landed: Callable[[Job[Task], Sidecar], StepResult] | None = None
     """What to make of a run whose partition is in force; `made` where a step has no other."""
 
-    def over(self, runs: Sequence[Run], workers: int) -> Iterator[StepResult]:
+    def over(self, runs: Sequence[Run], workers: int, known: Known) -> Iterator[StepResult]:
         """The result of every run, in order."""
         before: dict[str, Sidecar | None] = {}
-        for result in self._over(runs, workers, before):
+        for result in self._over(runs, workers, before, known):
             yield msgspec.structs.replace(result, before=before.pop(result.run_id))
 
-    def _over(self, runs: Sequence[Run], workers: int, before: dict[str, Sidecar | None]) -> Iterator[StepResult]:
+    def _over(
+        self, runs: Sequence[Run], workers: int, before: dict[str, Sidecar | None], known: Known
+    ) -> Iterator[StepResult]:
         """`before` is told what stands of a run when its turn comes."""
         queue: deque[Job[Task] | StepResult] = deque()
         batch = _Batch(self)
         try:
-            tasks = self._tasks(runs, queue, before)
+            tasks = self._tasks(runs, queue, before, known)
             for result in run_tasks(self.function, self.shared, tasks, workers, seconds=seconds_of):
                 self._finish(queue, batch)
                 if batch.is_due:
@@ -112,12 +117,16 @@ class Step(Generic[Task, Shared]):
                     left.stack.close()
 
     def _tasks(
-        self, runs: Sequence[Run], queue: deque[Job[Task] | StepResult], before: dict[str, Sidecar | None]
+        self,
+        runs: Sequence[Run],
+        queue: deque[Job[Task] | StepResult],
+        before: dict[str, Sidecar | None],
+        known: Known,
     ) -> Iterator[Task]:
         for run in runs:
             sidecar = before[run.run_id] = self.lake.sidecar(self.asset, run.run_id)
             # Taken before reading: a change during the read shows up as a difference.
-            fingerprint = run_state.fingerprint(run)
+            fingerprint = known.get(run.run_id) or run_state.fingerprint(run)
             if self.fresh(run.run_id, fingerprint):
                 queue.append(StepResult(self.asset, run.run_id, "unchanged", sidecar))
                 continue

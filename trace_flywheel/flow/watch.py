@@ -5,7 +5,7 @@
 keeps what was read from it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -106,9 +106,27 @@ def _roots(settings: Settings, strict: bool) -> tuple[tuple[Path, ...], tuple[Pa
     return there, tuple(root for root in roots if root not in there)
 
 
-def look_leniently(settings: Settings) -> Look:
-    """`look` below the roots in force that are there. Raises as `watch` does without `strict`."""
-    return look(settings, _roots(settings, strict=False)[0])
+class Seen:
+    """What ingestion needs of a look: the runs, sorted by run id, the side inputs in force, and fingerprints of folders
+    as they were before any was read."""
+
+    def __init__(self, found: Sequence[Run], inputs: SideInputs, fingerprints: Mapping[str, str]) -> None:
+        self.found, self.inputs = found, inputs
+        self._fingerprints = dict(fingerprints)
+
+    def fingerprints(self, runs: Sequence[Run]) -> dict[str, str]:
+        """Of these runs, by run id; of those that were not looked through, as of the first time that they are asked
+        for."""
+        for run in runs:
+            if run.run_id not in self._fingerprints:
+                self._fingerprints[run.run_id] = state(run).fingerprint
+        return {run.run_id: self._fingerprints[run.run_id] for run in runs}
+
+
+def seen_leniently(settings: Settings) -> Seen:
+    """What lies below the roots in force that are there. Raises as `watch` does without `strict`."""
+    seen = look(settings, _roots(settings, strict=False)[0])
+    return Seen(seen.found, seen.inputs, {run_id: state.fingerprint for run_id, state in seen.states.items()})
 
 
 def look(settings: Settings, roots: Sequence[Path]) -> Look:

@@ -19,17 +19,19 @@ from trace_flywheel.lake.files import STALE_SECONDS, sweep_below
 from trace_flywheel.lake.sidecar import LakeError
 
 WORKER = "lock-worker"
-AT_WORK = b"at work\n"
+MARK, AT_WORK = 16, b" at work\n"
+"""What stands in the lock file: as many bytes by which the last writer is known, and the rest until it has ended well."""
 _held: set[Path] = set()
 """Homes that this process holds, or works for who does: a step inside a pass writes under the pass's lock."""
 
 
 @contextmanager
-def writing(home: Path, shared: bool = False) -> Iterator[None]:
-    """Hold the lock of a home; waits for who has it and says so on stderr. `LakeError` where nothing can be written."""
+def writing(home: Path, shared: bool = False) -> Iterator[bytes]:
+    """Hold the lock of a home; waits for who has it and says so on stderr. Gives the `mark` of whoever had it before.
+    `LakeError` where nothing can be written."""
     place = home.absolute()
     if place in _held:
-        yield
+        yield mark(home)
         return
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         # A process that is to help runs the caller's script again, which would wait here for its caller for ever.
@@ -44,11 +46,12 @@ def writing(home: Path, shared: bool = False) -> Iterator[None]:
         _take(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, waiting)
         with _locked(place / WORKER, shared, waiting):  # whoever held the lock before is gone: so is its helper then
             pass
-        if not shared and os.fstat(handle).st_size:
+        before = os.pread(handle, MARK + len(AT_WORK), 0)
+        if not shared and before[MARK:]:
             _sweep(place)
         _held.add(place)
         with _at_work(handle, shared):
-            yield
+            yield before[:MARK]
     finally:
         _held.discard(place)
         os.close(handle)
@@ -56,19 +59,17 @@ def writing(home: Path, shared: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _at_work(handle: int, shared: bool) -> Iterator[None]:
-    with suppress(OSError):  # a full disk
-        os.pwrite(handle, AT_WORK, 0)
-    has_ended = not shared  # another one that shares it may be at work still
+    _leave_mark(handle, AT_WORK)
+    ended = AT_WORK if shared else b""  # another one that shares it may be at work still
     try:
         yield
     except Exception:
         raise
     except BaseException:
-        has_ended = False
+        ended = AT_WORK
         raise
     finally:
-        if has_ended:
-            os.truncate(handle, 0)
+        _leave_mark(handle, ended)
 
 
 def _sweep(home: Path) -> None:
@@ -79,6 +80,21 @@ def _sweep(home: Path) -> None:
     seconds = STALE_SECONDS if (home / FILE).is_file() else 0.0
     sweep_below(home / "lake", seconds, without="corpora")
     sweep_below(home / "datasets", seconds)
+
+
+def mark(home: Path) -> bytes:
+    """Another one whenever somebody begins to write to a home, and ends; none before anybody did."""
+    try:
+        with (home / "lock").open("rb") as file:
+            return file.read(MARK)
+    except OSError:
+        return b""
+
+
+def _leave_mark(handle: int, state: bytes) -> None:
+    with suppress(OSError):  # a full disk: who had looked before looks no second time, and finds things done
+        os.pwrite(handle, os.urandom(MARK // 2).hex().encode() + state, 0)
+        os.truncate(handle, MARK + len(state))
 
 
 def held(home: Path) -> bool:

@@ -15,11 +15,14 @@ import dagster as dg
 from dagster_shared.error import SerializableErrorInfo
 from sqlalchemy.exc import OperationalError
 
+from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.watch import Seen
 from trace_flywheel.orchestration import helper
 from trace_flywheel.orchestration.definitions import build
 from trace_flywheel.orchestration.instance import instance
 from trace_flywheel.orchestration.jobs import ingest_job, refresh_job
 from trace_flywheel.orchestration.lost import end_lost_runs
+from trace_flywheel.orchestration.once import inputs, looks
 from trace_flywheel.orchestration.partitions import runs
 from trace_flywheel.orchestration.sensors import range_tags, stretches
 from trace_flywheel.orchestration.storage import events_together
@@ -51,18 +54,20 @@ class Headless:
         except OperationalError as error:
             raise _unwritable(settings.home, error) from None
 
-    def ingest(self, keys: Sequence[str]) -> None:
-        """Register and materialise the partitions of these runs."""
+    def ingest(self, keys: Sequence[str], seen: Seen) -> None:
+        """Register and materialise the partitions of these runs, as they were seen."""
         name = runs.name or ""
         known = set(self._instance.get_dynamic_partitions(name))
         if new := [key for key in keys if key not in known]:
             self._instance.add_dynamic_partitions(name, new)
         for stretch in stretches(self._instance.get_dynamic_partitions(name), set(keys)):
-            self._run(ingest_job.name, range_tags(stretch))
+            with looks.known(seen):
+                self._run(ingest_job.name, range_tags(stretch))
 
-    def publish(self) -> None:
-        """Curate and publish from the whole lake."""
-        self._run(refresh_job.name, {})
+    def publish(self, side_inputs: SideInputs) -> None:
+        """Curate and publish from the whole lake with these side inputs."""
+        with inputs.known(side_inputs):
+            self._run(refresh_job.name, {})
 
     def _run(self, job_name: str, tags: dict[str, str]) -> None:
         job = self._definitions.resolve_job_def(job_name)

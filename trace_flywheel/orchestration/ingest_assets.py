@@ -39,7 +39,7 @@ def _materialize(
     chosen = [run for run in seen.found if run.run_id in wanted]
     paths = {run.run_id: run.path for run in chosen}
     digest = None
-    shared = lake, tree, seen.inputs, None
+    shared = lake, tree, seen.inputs, None, seen.fingerprints(chosen)
     results = helper.over_runs(tree, chosen, ingest.all_of, shared, (step, chosen))
     told: dict[str, metadata.Metadata] = {}
     for result in results:

@@ -3,11 +3,13 @@
 A look at ten thousand job folders takes a second; a run of ingestion has three steps and a publication twenty.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from trace_flywheel.flow.apart import Pass
-from trace_flywheel.flow.watch import Look, look_leniently, side_inputs_now
+from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.watch import Seen, seen_leniently, side_inputs_now
 from trace_flywheel.settings import Settings
 
 Value = TypeVar("Value")
@@ -19,15 +21,26 @@ class Once(Generic[Value]):
     def __init__(self, make: Callable[[str, Settings], Value]) -> None:
         self._make = make
         self._held: tuple[str, Value] | None = None
+        self._known: Value | None = None
+
+    @contextmanager
+    def known(self, value: Value) -> Iterator[None]:
+        """A block whose runs have this value: who has them made knows it."""
+        self._known = value
+        try:
+            yield
+        finally:
+            self._known = self._held = None
 
     def of(self, run_id: str, settings: Settings) -> Value:
         if self._held is None or self._held[0] != run_id:
             self._held = None
-            self._held = run_id, self._make(run_id, settings)
+            self._held = run_id, self._make(run_id, settings) if self._known is None else self._known
         return self._held[1]
 
 
-looks: Once[Look] = Once(lambda _, settings: look_leniently(settings))
+looks: Once[Seen] = Once(lambda _, settings: seen_leniently(settings))
 """For ingestion: roots that are missing do not stop the others."""
-passes: Once[Pass] = Once(lambda run_id, settings: Pass(run_id, settings, side_inputs_now(settings)))
+inputs: Once[SideInputs] = Once(lambda _, settings: side_inputs_now(settings))
+passes: Once[Pass] = Once(lambda run_id, settings: Pass(run_id, settings, inputs.of(run_id, settings)))
 """For publication and its checks: a missing root is an error."""

@@ -3,7 +3,9 @@
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -61,6 +63,20 @@ def state_of(top: Path) -> RunState:
 def fingerprint(run: Run) -> str:
     """Changes when a file of the run is added, removed, renamed, resized or touched."""
     return state(run).fingerprint
+
+
+def is_within(runs: Sequence[Run], size: int) -> bool:
+    """Whether the files of all these runs have so many bytes at most; nothing is looked at beyond them."""
+    if size < 0:
+        return False
+    for run in runs:
+        for _, path in chain([("", str(run.path))], _below_folder(run.path)):
+            with suppress(OSError):  # it vanished, or is what nobody could list
+                found = os.lstat(path)
+                size -= 0 if stat.S_ISDIR(found.st_mode) else found.st_size
+            if size < 0:
+                return False
+    return True
 
 
 def newest_change(run: Run) -> float:
