@@ -49,6 +49,21 @@ def test_two_workers_work_side_by_side(tmp_path: Path) -> None:
     assert len(set(Crew(tmp_path, 2).over(meeting, range(2), LONG))) == 2
 
 
+def test_processes_that_were_started_do_the_work(tmp_path: Path) -> None:
+    crew = Crew(tmp_path, 2, at_once=True)
+    crew.start()
+    started = set(crew._processes._pool._processes)  # type: ignore[union-attr]
+    assert len(started) == 2
+    assert set(crew.over(meeting, range(2), 0.0)) == started
+
+
+def test_nobody_is_started_where_little_is_known_of_the_work() -> None:
+    crew = Crew(1, 2)
+    crew.start()
+    assert crew._processes._pool is None
+    assert {process for process, _ in crew.over(process_and, range(3), 0.1)} == {os.getpid()}
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_little_work_starts_no_process(workers: int) -> None:
     assert {process for process, _ in Crew(1, workers).over(process_and, range(3), 0.1)} == {os.getpid()}

@@ -210,6 +210,32 @@ def test_a_folder_that_changed_since_is_told_when_no_raw_text_is_kept(
     assert (result.status, "source_changed" in result.reason) == ("quarantined", True)
 
 
+def test_what_was_known_of_a_folder_before_does_not_hide_that_it_changed_since(flow: MakeFlow) -> None:
+    from trace_flywheel.flow.ingest import graded_traces, redacted_rollouts
+
+    one = flow({"r1": group("a", (1.0,), 1), "r2": group("b", (1.0,), 2)}, lake={"keep_raw": False})
+    seen = watch(one.settings, one.lake)
+    shared = one.lake, one.settings, seen.inputs, None, seen.fingerprints
+    assert [r.status for r in graded_traces(seen.todo, *shared)] == ["made", "made"]
+    os.utime(one.root / "runs/r1/results.json", (1, 1))
+    first, second = redacted_rollouts(seen.todo, *shared)
+    assert (first.status, "source_changed" in first.reason) == ("quarantined", True), "it is read again"
+    assert second.status == "made"
+
+
+def test_a_folder_that_changes_after_it_was_looked_at_is_to_do_again(flow: MakeFlow) -> None:
+    from trace_flywheel.flow.ingest import graded_traces
+
+    one = flow({"r1": group("a", (1.0,), 1)})
+    seen = watch(one.settings, one.lake)
+    (one.root / "runs/r1/results.json").write_text(json.dumps(group("a", (1.0, 0.0), 1)))
+    (result,) = graded_traces(seen.todo, one.lake, one.settings, seen.inputs, None, seen.fingerprints)
+    assert result.sidecar is not None
+    assert result.sidecar.source_fingerprint == seen.fingerprints["data/runs/r1"]
+    assert result.sidecar.counts.kept == 2
+    assert [run.run_id for run in watch(one.settings, one.lake).todo] == ["data/runs/r1"]
+
+
 def test_drops_are_carried_to_the_index(flow: MakeFlow) -> None:
     one = flow({"r1": []})
     (one.root / "runs/r1/results.json").write_text(json.dumps(group("a", (1.0,), 1)[0]) + '\n{"torn": \n')

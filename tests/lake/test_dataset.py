@@ -1,6 +1,8 @@
 """Dataset versions: immutable, named by all they say, whole or not there, and true to their fates."""
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from trace_flywheel.lake import dataset, draft, shards
+from trace_flywheel.lake import dataset, draft, files, shards
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.dataset import Version, find_version, versions
 from trace_flywheel.lake.draft import drafting
@@ -65,6 +67,38 @@ def test_a_version_is_a_folder_with_everything_about_it(tmp_path: Path) -> None:
     assert find_version(tmp_path, "sft_dataset") == Version(
         "sft_dataset", version.version, version.path, 2, version.manifest
     )
+
+
+def test_files_are_durable_before_anything_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noted(handle: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+        fsync(handle)
+
+    monkeypatch.setattr(files.os, "fsync", noted)
+    with drafting(tmp_path, "sft_dataset", ("messages",)) as making:
+        with Spools(making.folder) as spools:
+            places = {"messages": spools.add("messages", [b'{"row_id":"a"}'])}
+            making.add(Provenance("a", "sft", "task-a", "r", ("t-a",)), places)
+        making.write()
+        assert synced == ["data-00000.jsonl"]
+
+
+def test_a_file_that_could_not_be_made_durable_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    (tmp_path / "rows.jsonl").touch()
+
+    def handed_over() -> None:
+        with files.syncing() as sync_beside:
+            sync_beside(tmp_path / "rows.jsonl")
+
+    with pytest.raises(OSError, match="No space left"):
+        handed_over()
 
 
 def test_rows_in_another_order_are_the_same_version_and_bytes(tmp_path: Path) -> None:

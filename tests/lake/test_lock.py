@@ -1,5 +1,6 @@
 """One writer at a time, and a second that is first at the last step is no fault."""
 
+import errno
 import fcntl
 import os
 import signal
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from trace_flywheel.lake import lock
 from trace_flywheel.lake.files import settle
-from trace_flywheel.lake.lock import AT_WORK, at_rest, working, writing
+from trace_flywheel.lake.lock import AT_WORK, MARK, at_rest, mark, working, writing
 from trace_flywheel.lake.sidecar import LakeError
 
 HOLD = """
@@ -51,6 +53,30 @@ def test_shared_writers_do_not_wait_for_each_other(tmp_path: Path, capsys: pytes
         assert first.stdin is not None
         first.stdin.close()
     assert capsys.readouterr().err == ""
+
+
+def test_who_waits_for_nobody_knows_whether_anybody_wrote_since(tmp_path: Path) -> None:
+    assert mark(tmp_path / "home") == b""
+    with writing(tmp_path / "home") as before:
+        assert before == b"", "nobody had written"
+        begun = mark(tmp_path / "home")
+        with writing(tmp_path / "home") as inside:
+            assert inside == begun
+    ended = mark(tmp_path / "home")
+    assert len({b"", begun, ended}) == 3, "who looked while another wrote looks again"
+    with writing(tmp_path / "home") as before:
+        assert before == ended
+    with writing(tmp_path / "home", shared=True) as before:
+        assert before not in (begun, ended)
+
+
+def test_a_full_disk_takes_no_mark_and_stops_no_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(lock.os, "pwrite", full)
+    with writing(tmp_path):
+        assert mark(tmp_path) == b""
 
 
 def test_a_step_inside_a_pass_does_not_wait_for_it(tmp_path: Path) -> None:
@@ -145,7 +171,7 @@ def test_what_a_writer_left_goes_with_the_next_one_that_is_alone(ended: str, tmp
         elif ended == "interrupted":
             first.send_signal(signal.SIGINT)
         first.stdin.close()
-    assert (tmp_path / "lock").read_bytes() == (b"" if ended == "well" else AT_WORK)
+    assert (tmp_path / "lock").read_bytes()[MARK:] == (b"" if ended == "well" else AT_WORK)
     with writing(tmp_path, shared=True):
         assert left(tmp_path) == {*LEFT, *ELSEWHERE}
     if ended == "well":

@@ -71,6 +71,7 @@ def prepare(settings: Settings, inputs: SideInputs) -> None:
     if _held is not None or not curation.crew.works_apart:
         return
     _held, _coming = (PREPARED, curation), None
+    curation.crew.start()
     _ = curation.index, curation.attempts, curation.inputs_digest  # before a thread asks for them
     _coming_of(curation).go_on()
 

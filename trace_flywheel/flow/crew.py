@@ -52,6 +52,12 @@ class Crew(Generic[Shared]):
                     raise FlywheelError(result.reason)
                 yield result
 
+    def start(self) -> None:
+        """Have the processes there before the first work, where all work is theirs."""
+        if self.works_apart:
+            self._is_apart = True
+            self._processes.start()
+
     @property
     def works_apart(self) -> bool:
         """Whether several processes do all of the work, so that threads of this one may hand it over."""

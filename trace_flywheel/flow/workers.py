@@ -164,6 +164,13 @@ class Processes(Generic[Shared, Task, Result]):
             left = [future for _, future, _ in under_way if future is not None and not future.cancel()]
             wait(left)
 
+    def start(self) -> None:
+        """Have all of them there before the first task."""
+        pool = self._started(None)
+        with suppress(BrokenProcessPool):  # the first task comes to the same
+            for _ in range(self._workers):
+                pool.submit(os.getpid)
+
     def _started(self, loads: Callable[..., Any] | None) -> ProcessPoolExecutor:
         with self._lock:
             if self._is_over:

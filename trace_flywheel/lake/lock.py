@@ -20,7 +20,7 @@ from trace_flywheel.lake.sidecar import LakeError
 
 WORKER = "lock-worker"
 MARK, AT_WORK = 16, b" at work\n"
-"""What stands in the lock file: as many bytes by which the last writer is known, and the rest until it has ended well."""
+"""In the lock file: so many bytes by which the last writer is known, and these until it has ended well."""
 _held: set[Path] = set()
 """Homes that this process holds, or works for who does: a step inside a pass writes under the pass's lock."""
 
