@@ -66,6 +66,15 @@ def test_calls_run_in_their_order_before_they_are_asked_for(tmp_path: Path) -> N
     assert taken(noting, (tmp_path, "first")) is None
 
 
+def test_no_call_waits_for_its_process(tmp_path: Path) -> None:
+    with begun(tmp_path, [(waiting, (tmp_path, "first")), (noting, (tmp_path, "second"))]):
+        pid_in(tmp_path / "first")
+        (process,) = module._begun._besides[1]._processes()  # type: ignore[union-attr]
+        assert not is_over(process.pid)
+        assert not (tmp_path / "second").exists()
+    assert is_over(process.pid)
+
+
 def test_an_error_is_told_to_the_one_who_asks_for_its_call(tmp_path: Path) -> None:
     with begun(tmp_path, [(failing, ("the file is cut",)), (noting, (tmp_path, "after"))]):
         pid_in(tmp_path / "after")

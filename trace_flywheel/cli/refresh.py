@@ -47,8 +47,9 @@ def refresh(roots: Roots = None, home: Home = None, config: Config = None, as_js
 def refreshed(settings: Any) -> Outcome:
     """One pass. Raises `FlywheelError` for roots, settings or a lake that cannot be used."""
     from trace_flywheel.flow.fork_server import start_ahead
+    from trace_flywheel.flow.workers import may_have_children
 
-    if not (settings.home / "lake").exists() and _holds_much(settings.roots):
+    if not (settings.home / "lake").exists() and _holds_much(settings.roots) and may_have_children():
         start_ahead("trace_flywheel.flow.ingest")  # while everything else is imported
     from trace_flywheel.flow.home import shared
 

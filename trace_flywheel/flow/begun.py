@@ -66,6 +66,8 @@ class Begun:
         for call in calls:
             self._besides.append(beside := Beside(self._home))
             self._left.append((call, self._thread.submit(_made, beside, call)))
+        for beside in self._besides[1:]:
+            beside.start(_ready)  # so that no call waits for its process
         if last is not None and self._last is not None:
             load, (function, arguments) = last
             self._last.start(load)
@@ -92,10 +94,17 @@ class Begun:
             beside.kill()
         if self._last is not None:
             # What it began beside the call it takes back itself, if there is time for it.
-            is_done = self._prepared is not None and self._prepared.done()
-            (self._last.close if is_done else self._last.kill)()
+            if self._prepared is None or not self._prepared.done():
+                self._last.kill()
+            self._besides.append(self._last)
             self._last = self._prepared = None
         self._thread.shutdown(cancel_futures=True)
+        while self._besides:
+            self._besides.pop().close()  # returns when its process is over
+
+
+def _ready() -> None:
+    """Of a process that has nothing to load."""
 
 
 def _made(beside: Beside, call: Call) -> Any:
