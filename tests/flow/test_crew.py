@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from trace_flywheel.flow.children import worker_count
 from trace_flywheel.flow.crew import Crew
-from trace_flywheel.flow.workers import worker_count
 from trace_flywheel.lake.spool import Place, Spools, spooled
 from trace_flywheel.records.errors import FlywheelError
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from trace_flywheel.flow import workers
+from trace_flywheel.flow import children
 from trace_flywheel.flow.beside import Beside
+from trace_flywheel.flow.children import may_have_children, worker_count
 from trace_flywheel.flow.crew import Crew
 from trace_flywheel.flow.streamed import streamed
-from trace_flywheel.flow.workers import Crash, may_have_children, run_alone, run_tasks, worker_count
+from trace_flywheel.flow.workers import Crash, run_alone, run_tasks
 from trace_flywheel.records.errors import FlywheelError
 
 
@@ -138,9 +139,9 @@ def without_shared_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr("_multiprocessing.SemLock", refused)
-    workers._has_locks.cache_clear()
+    children._has_locks.cache_clear()
     yield
-    workers._has_locks.cache_clear()
+    children._has_locks.cache_clear()
 
 
 @pytest.mark.usefixtures("without_shared_memory")
@@ -175,7 +176,7 @@ def test_a_temporary_folder_too_deep_for_a_socket_stops_nothing(tmp_path: Path) 
 
 def test_where_few_more_processes_may_be_there_the_work_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit of the user or of a container: a thread more than those that are there cannot be started."""
-    left = [workers.ROOM - 1]
+    left = [children.ROOM - 1]
     start = threading.Thread.start
 
     def limited(thread: threading.Thread) -> None:
@@ -184,12 +185,12 @@ def test_where_few_more_processes_may_be_there_the_work_is_done_here(monkeypatch
         left[0] -= 1
         start(thread)
 
-    workers._has_room.cache_clear()
+    children._has_room.cache_clear()
     before = threading.active_count()
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", limited)
         assert not may_have_children()
-        assert workers.worker_count(2) == 1
+        assert worker_count(2) == 1
     assert threading.active_count() == before
-    workers._has_room.cache_clear()
+    children._has_room.cache_clear()
     assert may_have_children()

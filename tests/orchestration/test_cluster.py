@@ -27,7 +27,7 @@ from tests.orchestration.servers import (
     wait_for,
 )
 from trace_flywheel.flow.beside import SMALL_BYTES, Beside
-from trace_flywheel.flow.workers import may_have_children
+from trace_flywheel.flow.children import may_have_children
 from trace_flywheel.orchestration.helper import SMALL_ROLLOUTS
 from trace_flywheel.orchestration.instance import instance_yaml
 from trace_flywheel.sample.write import write_sample

@@ -46,8 +46,8 @@ def refresh(roots: Roots = None, home: Home = None, config: Config = None, as_js
 
 def refreshed(settings: Any) -> Outcome:
     """One pass. Raises `FlywheelError` for roots, settings or a lake that cannot be used."""
+    from trace_flywheel.flow.children import may_have_children
     from trace_flywheel.flow.fork_server import start_ahead
-    from trace_flywheel.flow.workers import may_have_children
 
     if not (settings.home / "lake").exists() and _holds_much(settings.roots) and may_have_children():
         start_ahead("trace_flywheel.flow.ingest")  # while everything else is imported
@@ -132,10 +132,10 @@ def _bring_up_to_date(settings: Any, lake: Any, before: Any) -> None:
     """Ingest what is to do and publish what is stale, as of a look that the lock was had after."""
     from trace_flywheel.flow.begun import begun, ingestion, publication
     from trace_flywheel.flow.beside import is_small
+    from trace_flywheel.flow.children import may_have_children
     from trace_flywheel.flow.fork_server import start_ahead
     from trace_flywheel.flow.freshness import freshness
     from trace_flywheel.flow.watch import Seen, side_inputs_now
-    from trace_flywheel.flow.workers import may_have_children
 
     inputs, headless = before.inputs, None
     if before.todo:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from trace_flywheel.flow.workers import worker_count
+from trace_flywheel.flow.children import worker_count
 
 Item = TypeVar("Item")
 Read = TypeVar("Read")

@@ -14,9 +14,9 @@ from typing import Any
 
 from trace_flywheel.flow import apart, ingest
 from trace_flywheel.flow.beside import Beside, is_small
+from trace_flywheel.flow.children import may_have_children, worker_count
 from trace_flywheel.flow.ingest_tasks import GRADED
 from trace_flywheel.flow.inputs import SideInputs
-from trace_flywheel.flow.workers import may_have_children, worker_count
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources.reader import Run

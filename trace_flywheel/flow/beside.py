@@ -13,8 +13,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
+from trace_flywheel.flow.children import end_with_the_caller, may_have_children
 from trace_flywheel.flow.fork_server import context_of
-from trace_flywheel.flow.workers import end_with_the_caller, may_have_children
 from trace_flywheel.lake.lock import working
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.sources.reader import Run

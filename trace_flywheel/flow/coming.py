@@ -18,6 +18,7 @@ from trace_flywheel.flow import datasets
 from trace_flywheel.flow.crew import ENDS_FIRST
 from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.names import Kind, name_of
+from trace_flywheel.flow.places import rank
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.flow.turn import Turn
 
@@ -25,6 +26,8 @@ Named = tuple[Kind, str | None]
 """Kind and recipe."""
 LEAST_AHEAD, ROLLOUTS_AHEAD = 2, 40_000
 """Datasets: two always, so that a large one never waits for the small one before it; four of 10,000 rollouts each."""
+LAST = 1_000
+"""Rank from which on audits are made: nobody asks for them before all datasets are published."""
 PATIENCE = 10.0
 """Seconds that a process which ends waits for a dataset to remove what was made of it."""
 
@@ -105,6 +108,7 @@ class Coming:
         if self._curation is None:
             raise GivenUpError
         own = _Dataset(name, self)
+        own.rank = len(self._begun)
         self._begun.append(own)
         threading.Thread(target=own.run, args=(self._curation,), daemon=True).start()
         return own
@@ -118,9 +122,11 @@ class _Dataset(Turn):
         self.made: Future[Made] = Future()
         self.audited: Future[Any] = Future()
         self.is_decided = self.is_published = self.is_audited = self._given_up = False
+        self.rank = 0
         self._asked = threading.Event()
 
     def run(self, curation: Curation) -> None:
+        rank.set(self.rank)  # its rows before those of the next ones, and so it is published while they are made
         self._coming.deciding.acquire()
         try:
             self._stop_if_given_up()
@@ -136,6 +142,7 @@ class _Dataset(Turn):
             self._audit(curation)
 
     def _audit(self, curation: Curation) -> None:
+        rank.set(LAST + self.rank)
         try:
             self._stop_if_given_up()
             self.audited.set_result(self._coming.audit(curation, name_of(*self.name)))

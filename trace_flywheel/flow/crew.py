@@ -11,7 +11,8 @@ from multiprocessing.util import Finalize
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
-from trace_flywheel.flow.workers import Crash, Processes, may_have_children, patience
+from trace_flywheel.flow.children import may_have_children
+from trace_flywheel.flow.workers import Crash, Processes, patience
 from trace_flywheel.records.errors import FlywheelError
 
 Shared = TypeVar("Shared")

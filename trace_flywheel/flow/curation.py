@@ -7,6 +7,7 @@ import numpy as np
 
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow import funnel
+from trace_flywheel.flow.children import worker_count
 from trace_flywheel.flow.corpora import Corpora, corpora_for, open_corpora
 from trace_flywheel.flow.corpus_segments import Comparison
 from trace_flywheel.flow.crew import Crew
@@ -17,7 +18,6 @@ from trace_flywheel.flow.goldens import holdout_over
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.meanings import Meanings
 from trace_flywheel.flow.policy import policy_of
-from trace_flywheel.flow.workers import worker_count
 from trace_flywheel.lake.purged import erased_rows
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.grading import Withdrawal

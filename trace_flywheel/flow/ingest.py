@@ -17,6 +17,7 @@ from functools import partial
 import msgspec
 
 from trace_flywheel.curation.holdout import Holdout
+from trace_flywheel.flow.children import worker_count
 from trace_flywheel.flow.contents import write_contents
 from trace_flywheel.flow.expected import Expected
 from trace_flywheel.flow.ingest_ends import carried, made_before, mirror, outcomes, renamed, unit_by_unit
@@ -39,7 +40,7 @@ from trace_flywheel.flow.inputs import SideInputs, read_options
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.redaction_report import write_findings
 from trace_flywheel.flow.steps import NOTHING_KNOWN, Job, Known, Step, StepResult
-from trace_flywheel.flow.workers import Crash, run_alone, worker_count
+from trace_flywheel.flow.workers import Crash, run_alone
 from trace_flywheel.lake.landing import Staged
 from trace_flywheel.lake.quarantine import release
 from trace_flywheel.lake.sidecar import LakeError, Sidecar

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
+from trace_flywheel.flow.children import end_with_the_caller, may_have_children
 from trace_flywheel.flow.fork_server import context_of
-from trace_flywheel.flow.workers import Crash, end_with_the_caller, guarded, may_have_children
+from trace_flywheel.flow.workers import Crash, guarded
 from trace_flywheel.records.errors import FlywheelError
 
 Task = TypeVar("Task")

@@ -4,10 +4,7 @@ Work starts in this process and moves to a pool once it lasts longer than starti
 the death of a process, come back as a `Crash` in the task's place: one bad piece never takes the others with it.
 """
 
-import fcntl
-import multiprocessing
 import os
-import sys
 import threading
 import time
 import traceback
@@ -16,14 +13,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, suppress
-from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from trace_flywheel.flow.children import end_with_the_caller, may_have_children
 from trace_flywheel.flow.fork_server import context_of, is_started
+from trace_flywheel.flow.places import Places
 from trace_flywheel.records.errors import FlywheelError
 
 Task = TypeVar("Task")
@@ -34,8 +32,6 @@ PATIENCE = 3.0
 """Seconds of work in this process before a pool pays: starting one takes about two."""
 STARTED = 0.1
 """Of the patience, where the server that its processes come from is there."""
-ROOM = 32
-"""Processes and threads that may be started, at least, where work goes to others."""
 AHEAD = 8
 """Tasks a worker that are looked at before the first is begun, where their size is known."""
 
@@ -48,51 +44,9 @@ class Crash(msgspec.Struct, frozen=True):
     """The process died, which no task can catch."""
 
 
-def worker_count(asked: int) -> int:
-    """Processes for `asked`; 0 means one per core that this process may use. 1 where it may start none."""
-    if not may_have_children():
-        return 1
-    if asked:
-        return asked
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def patience(workers: int) -> float:
     """Seconds of work in this process before so many pay. One is no faster than this one: it spares it the memory."""
     return PATIENCE * (STARTED if workers > 1 and is_started() else 1.0)
-
-
-def may_have_children() -> bool:
-    """Whether this process may start others: Celery's forked workers may not, nor may one where processes cannot wait
-    for each other (a container without shared memory), or where few more may be there (`ulimit -u`)."""
-    return not multiprocessing.current_process().daemon and _has_locks() and _has_room()
-
-
-@cache
-def _has_locks() -> bool:
-    try:
-        multiprocessing.get_context("fork").Lock()
-    except (OSError, ImportError):
-        return False
-    return True
-
-
-@cache
-def _has_room() -> bool:
-    """A pool whose thread cannot start one of its own never answers. Threads count as processes do."""
-    waiting, threads = threading.Event(), []
-    try:
-        for _ in range(ROOM):
-            thread = threading.Thread(target=waiting.wait, daemon=True)
-            thread.start()
-            threads.append(thread)
-    except RuntimeError:
-        return False
-    finally:
-        waiting.set()
-        for thread in threads:
-            thread.join()
-    return True
 
 
 def run_tasks(
@@ -132,6 +86,8 @@ class Processes(Generic[Shared, Task, Result]):
         self._function, self._shared, self._workers = function, shared, workers
         self._pool: ProcessPoolExecutor | None = None
         self._lock, self._is_over = threading.Lock(), False
+        # Two pieces a worker, of all threads together: those of the lowest rank come first.
+        self._places = Places(2 * workers)
 
     def over(self, tasks: Iterable[Task], loads: Callable[..., Any] | None = None) -> Generator[Result | Crash]:
         """What the function makes of every task, in order. Closed, it leaves nobody at work. `loads`: a function whose
@@ -145,7 +101,7 @@ class Processes(Generic[Shared, Task, Result]):
                     # Two pieces a worker: a slow reader of results never makes finished ones pile up.
                     for task in islice(waiting, 2 * self._workers - len(under_way)):
                         under_way.append((task, None, pool))
-                        under_way[-1] = task, pool.submit(_in_worker, task), pool
+                        under_way[-1] = task, self._submitted(pool, task), pool
                     if not under_way:
                         return
                     _, future, pool = under_way[0]  # another thread may have replaced it meanwhile
@@ -163,6 +119,16 @@ class Processes(Generic[Shared, Task, Result]):
         finally:
             left = [future for _, future, _ in under_way if future is not None and not future.cancel()]
             wait(left)
+
+    def _submitted(self, pool: ProcessPoolExecutor, task: Task) -> Future[Any]:
+        self._places.take()
+        try:
+            future = pool.submit(_in_worker, task)
+        except BaseException:
+            self._places.give()
+            raise
+        future.add_done_callback(lambda _: self._places.give())
+        return future
 
     def start(self) -> None:
         """Have all of them there before the first task."""
@@ -231,23 +197,6 @@ def _start(function: Callable[..., Any], shared: Any) -> None:
     global _work
     _work = (function, shared)
     end_with_the_caller()
-
-
-def end_with_the_caller() -> None:
-    """From now on this process ends when the one that started it does: killed, that one can tell nobody."""
-    caller = multiprocessing.parent_process()
-    if caller is not None and sys.platform == "linux":
-        # The kernel ends it (SIGIO) when the caller's end of this pipe closes: a thread waits for the interpreter's
-        # lock, which one search through a long text holds for seconds.
-        fcntl.fcntl(caller.sentinel, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(caller.sentinel, fcntl.F_SETFL, fcntl.fcntl(caller.sentinel, fcntl.F_GETFL) | os.O_ASYNC)
-
-    def watch() -> None:
-        if caller is not None:
-            caller.join()
-            os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _in_worker(task: Any) -> Any:

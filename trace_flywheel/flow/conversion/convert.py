@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import msgspec
 import orjson
 
+from trace_flywheel.flow.children import worker_count
 from trace_flywheel.flow.containers import opened
 from trace_flywheel.flow.conversion.distinct import distinct
 from trace_flywheel.flow.conversion.eval_goldens import goldens_told
@@ -37,7 +38,7 @@ from trace_flywheel.flow.conversion.rollout import (
 from trace_flywheel.flow.conversion.rows import is_example, rollouts_of
 from trace_flywheel.flow.conversion.selection import selected_trials
 from trace_flywheel.flow.outputs import check_outputs
-from trace_flywheel.flow.workers import Crash, run_alone, run_tasks, worker_count
+from trace_flywheel.flow.workers import Crash, run_alone, run_tasks
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.records.normalisation import Normalisation
