@@ -49,17 +49,33 @@ def test_two_workers_work_side_by_side(tmp_path: Path) -> None:
     assert len(set(Crew(tmp_path, 2).over(meeting, range(2), LONG))) == 2
 
 
+_noted: list[str] = []
+
+
+def noted(_: Path, word: str) -> None:
+    _noted.append(word)
+    time.sleep(0.3)  # so that neither of two takes both
+
+
+def told(folder: Path, task: int) -> int:
+    assert _noted == ["ready"]
+    return meeting(folder, task)
+
+
 def test_processes_that_were_started_do_the_work(tmp_path: Path) -> None:
     crew = Crew(tmp_path, 2, at_once=True)
-    crew.start()
+    crew.start(noted, "ready")
     started = set(crew._processes._pool._processes)  # type: ignore[union-attr]
     assert len(started) == 2
+    assert len(set(crew.over(told, range(2), 0.0))) == 2, "each of them is ready"
+    for path in tmp_path.iterdir():
+        path.unlink()
     assert set(crew.over(meeting, range(2), 0.0)) == started
 
 
 def test_nobody_is_started_where_little_is_known_of_the_work() -> None:
     crew = Crew(1, 2)
-    crew.start()
+    crew.start(process_and, 1)
     assert crew._processes._pool is None
     assert {process for process, _ in crew.over(process_and, range(3), 0.1)} == {os.getpid()}
 

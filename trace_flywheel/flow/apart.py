@@ -64,6 +64,7 @@ def load() -> None:
 def prepare(settings: Settings, inputs: SideInputs) -> None:
     """Begin the next pass, before it has a name: what is decided for each of its datasets, and the first of them. It
     has these settings and side inputs, or it begins anew."""
+    from trace_flywheel.flow import finishing
     from trace_flywheel.flow.curation import Curation
 
     global _held, _coming
@@ -71,7 +72,7 @@ def prepare(settings: Settings, inputs: SideInputs) -> None:
     if _held is not None or not curation.crew.works_apart:
         return
     _held, _coming = (PREPARED, curation), None
-    curation.crew.start()
+    curation.crew.start(finishing.ready, policy_of(settings))
     _ = curation.index, curation.attempts, curation.inputs_digest  # before a thread asks for them
     _coming_of(curation).go_on()
 

@@ -53,11 +53,12 @@ class Crew(Generic[Shared]):
                     raise FlywheelError(result.reason)
                 yield result
 
-    def start(self) -> None:
-        """Have the processes there before the first work, where all work is theirs."""
+    def start(self, function: Callable[[Shared, Task], object], task: Task) -> None:
+        """Have the processes there before the first work, where all work is theirs, with what `function(shared, task)`
+        leaves in each."""
         if self.works_apart:
             self._is_apart = True
-            self._processes.start()
+            self._processes.start((function, task))
 
     @property
     def works_apart(self) -> bool:

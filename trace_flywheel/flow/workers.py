@@ -4,7 +4,6 @@ Work starts in this process and moves to a pool once it lasts longer than starti
 the death of a process, come back as a `Crash` in the task's place: one bad piece never takes the others with it.
 """
 
-import os
 import threading
 import time
 import traceback
@@ -130,12 +129,12 @@ class Processes(Generic[Shared, Task, Result]):
         future.add_done_callback(lambda _: self._places.give())
         return future
 
-    def start(self) -> None:
-        """Have all of them there before the first task."""
+    def start(self, task: Task) -> None:
+        """Have all of them there before the first task, each with what this one leaves."""
         pool = self._started(None)
         with suppress(BrokenProcessPool):  # the first task comes to the same
             for _ in range(self._workers):
-                pool.submit(os.getpid)
+                pool.submit(_in_worker, task)
 
     def _started(self, loads: Callable[..., Any] | None) -> ProcessPoolExecutor:
         with self._lock:
