@@ -20,7 +20,7 @@ from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.flow.children import worker_count
 from trace_flywheel.flow.contents import write_contents
 from trace_flywheel.flow.expected import Expected
-from trace_flywheel.flow.ingest_ends import carried, made_before, mirror, outcomes, renamed, unit_by_unit
+from trace_flywheel.flow.ingest_ends import carried, made_before, masked_by, mirror, outcomes, renamed, unit_by_unit
 from trace_flywheel.flow.ingest_tasks import (
     GRADED,
     INDEX,
@@ -139,7 +139,7 @@ def graded_traces(
         read_chunk,
         options,
         finish,
-        _mask(settings, expected),
+        masked_by(settings, expected),
     )
     yield from step.over(runs, _workers(settings, workers), known)
 
@@ -192,7 +192,7 @@ def redacted_rollouts(
 
     fresh = partial(expected.is_fresh, REDACTED)
     step = Step(
-        REDACTED, lake, fresh, plan, redact_parts, policy_of(settings, told=True), finish, _mask(settings, expected)
+        REDACTED, lake, fresh, plan, redact_parts, policy_of(settings, told=True), finish, masked_by(settings, expected)
     )
     yield from step.over(runs, _workers(settings, workers), known)
 
@@ -238,16 +238,10 @@ def rollout_index(
         describe_part,
         shared,
         finish,
-        _mask(settings, expected),
+        masked_by(settings, expected),
         landed,
     )
     yield from step.over(runs, _workers(settings, workers), known)
-
-
-def _mask(settings: Settings, expected: Expected) -> Callable[[str], str]:
-    """Makes a reason fit to be shown."""
-    # The rules, 30 MB of a process, are made where there is a reason to show.
-    return lambda reason: redactor(policy_of(settings)).mask(expected.shown(reason))
 
 
 def _workers(settings: Settings, workers: int | None) -> int:

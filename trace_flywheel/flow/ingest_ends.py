@@ -1,18 +1,21 @@
 """How a step of ingestion ends for a run: its parts and drops, those of the step before, and pieces that crashed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from trace_flywheel.flow.expected import BEFORE, ERASED_FROM, Expected
 from trace_flywheel.flow.ingest_tasks import Chunk, Outcome, read_chunk
+from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.steps import Job
 from trace_flywheel.flow.workers import Crash, run_alone
 from trace_flywheel.lake.landing import Staged
 from trace_flywheel.lake.sidecar import LakeError, Part, Sidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.fate import Drop, Stage
+from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.settings import Settings
 from trace_flywheel.sources.reader import ReadOptions, Run
 
 
@@ -72,3 +75,9 @@ def renamed(job: Job[Chunk], number: int, part: Part) -> Part:
     name = f"part-{number:05d}.parquet"
     (job.folder / part.name).rename(job.folder / name)
     return msgspec.structs.replace(part, name=name)
+
+
+def masked_by(settings: Settings, expected: Expected) -> Callable[[str], str]:
+    """Makes a reason fit to be shown."""
+    # The rules, 30 MB of a process, are made where there is a reason to show.
+    return lambda reason: redactor(policy_of(settings)).mask(expected.shown(reason))

@@ -156,11 +156,14 @@ class Noted:
             self._flush()
 
     def _flush(self) -> None:
-        columns = list(zip(*self._waiting, strict=True))
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)]
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+        self._writer.write_table(self._table())
         self._waiting = []
         pa.default_memory_pool().release_unused()  # of the rows so far no object is left, and rows take a while
+
+    def _table(self) -> pa.Table:
+        columns = zip(*self._waiting, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=self._schema)
 
     def close(self) -> None:
         """Forget what was noted, where it was not kept: its end is not written."""
