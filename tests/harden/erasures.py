@@ -27,6 +27,7 @@ from trace_flywheel.cli.main import main
 from trace_flywheel.lake.dataset import fates, find_version, names, provenance
 from trace_flywheel.lake.fingerprints import key_of
 from trace_flywheel.lake.index import LINES
+from trace_flywheel.lake.lock import MARK
 
 CHANGES = frozenset({"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"})
 CANARY = sentence(2)
@@ -88,9 +89,10 @@ def _rounds(rng: random.Random, rounds: int, work: Path, disturbed: Disturbed) -
 
 
 def files(home: Path) -> dict[str, str]:
-    """Digests of all files of a home, by path."""
+    """Digests of all files of a home, by path. Of the lock whether its last writer ended well, not who that was."""
     found = sorted(p for p in home.rglob("*") if p.is_file())
-    return {p.relative_to(home).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in found}
+    held = {p: p.read_bytes()[MARK if p == home / "lock" else 0 :] for p in found}
+    return {p.relative_to(home).as_posix(): hashlib.sha256(data).hexdigest() for p, data in held.items()}
 
 
 def holding(home: Path, text: str) -> list[str]:

@@ -18,9 +18,10 @@ from trace_flywheel.lake.lock import AT_WORK, MARK, at_rest, mark, working, writ
 from trace_flywheel.lake.sidecar import LakeError
 
 HOLD = """
-import sys
+import signal, sys
 from pathlib import Path
 from trace_flywheel.lake.lock import writing
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored by what it starts beside itself
 with writing(Path(sys.argv[1]), shared=sys.argv[2] == "shared"):
     print("held", flush=True)
     sys.stdin.read()

@@ -86,6 +86,7 @@ from trace_flywheel.flow import begun, beside
 from trace_flywheel.orchestration import helper
 
 beside.SMALL_BYTES = -1
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored by what it starts beside itself
 taken, taken_process, headless = begun.taken, begun.taken_process, refresh._headless
 told = []
 
