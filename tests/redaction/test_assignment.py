@@ -74,3 +74,38 @@ def test_a_short_value_behind_a_mere_word_goes_when_it_came_by_chance(line: str)
 )
 def test_a_short_name_behind_a_mere_word_stays(line: str) -> None:
     assert redactor("none").redact_value(line) == (line, {})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "parser.add_argument('--db-password', default='Acgn*dlD=Snx=nC')",
+        'jwt_secret = os.environ.get("JWT_SECRET") or "YyXZSGaAZY#q+Hx"',
+        '    jwt_secret: Some("SO*OGaotl2Tu5u-LQ".into()),',
+        'os.Setenv("DB_PASSWORD", "C9_WojhTp_.mVLVwre")',
+        "define('DB_PASSWORD', 'SztBe6F-fzb-xI');",
+        'DB_PASSWORD = os.getenv("DB_PASSWORD", "N9YAxIEVEW1WJ-niw1")',
+        "DB_PASSWORD==nb1I49#9wm3Qzk",
+        "export JWT_SECRET==o9EXOFs.Z+PISdZ",
+        "ENV JWT_SECRET czni3=vyt.37rV2s",
+    ],
+)
+def test_a_generated_password_goes_though_each_of_its_pieces_could_be_a_name(line: str) -> None:
+    assert redactor("none").redact_value(line)[1] == {"secret": 1}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'mock.patch("api_token", "OAuth2Session.Http2Client-Base64Url")',
+        "set_secret('db_password', 'x86_64-linux2-gnu3')",
+        'load("access_token", "GPT-4.1-mini-2025-Q4")',
+        "parser.add_argument('--api-key', default='Content+Encoding#Url')",
+        "const secret = options.secret || 'Content-Type*Accept-Encoding';",
+        'password: str = Field(default="Reset+Your#Password")',
+        "if (db_password==Auth.KEY_1+x)",
+        "ENV DB_PASSWORD min_length=Default10+2",
+    ],
+)
+def test_names_and_versions_in_the_same_places_stay(line: str) -> None:
+    assert redactor("none").redact_value(line) == (line, {})

@@ -109,3 +109,9 @@ def test_sightings_name_place_rule_and_fingerprint_and_no_value() -> None:
     assert [(s.place, s.rule) for s in seen] == [("line 1", "github_token")] * 2
     assert {s.fingerprint for s in seen} == {fingerprint(KEY, GITHUB)}
     assert GITHUB not in repr(seen)
+
+
+def test_digest_knows_what_code_decides_beside_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Policy().digest()
+    monkeypatch.setattr("trace_flywheel.redaction.policy.DECISIONS", 10**6)
+    assert Policy().digest() != before

@@ -10,6 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.redaction.texts import EXAMPLES, NEAR, texts
+from trace_flywheel.records.fate import Drop
+from trace_flywheel.records.message import Message
+from trace_flywheel.records.rollout import Rollout, Source
+from trace_flywheel.redaction.judges import Judge, judge_of
+from trace_flywheel.redaction.redact import Redactor
 from trace_flywheel.redaction.rules import Rule, expand, parse, rules_of
 from trace_flywheel.redaction.scanner import HyperscanEngine, Re2Engine, Scanner, ScannerError
 
@@ -102,6 +107,71 @@ def test_a_scanner_that_misses_its_canary_is_refused() -> None:
     )
     with pytest.raises(ScannerError, match="canary of rule gone"):
         Scanner(broken)
+
+
+BROKEN = """
+family = 'f'
+[[rule]]
+name = 'gone'
+anchors = ['zq_']
+body = '[a-z]{9}'
+check = ['luhn']
+examples = ['zq_abcdefghi']
+"""
+
+
+def test_a_rule_that_is_proven_as_needed_lets_nothing_by_that_its_detector_sees() -> None:
+    scanner = Scanner((*rules_of("none"), *parse(BROKEN, "mine.toml")), as_needed=True)
+    assert spans(scanner, GITHUB) == {0: [(0, 40, "github_token")]}
+    for _ in range(2):  # it is not proven by being asked again
+        with pytest.raises(ScannerError, match="canary of rule gone"):
+            spans(scanner, "a zq_abcdefghi")
+    redact = Redactor(scanner)
+    drop = redact.redact(Rollout("r", "t", "task", Source("s", "p", "0"), (Message("user", "a zq_abcdefghi"),)))
+    assert isinstance(drop, Drop)
+    assert (drop.reason, drop.evidence) == ("rule_failed", {"error": "ScannerError"})
+    for refused in (redact.scan, lambda text: redact.scan_line(json.dumps({"a": text}).encode()), redact.redact_value):
+        with pytest.raises(ScannerError, match="canary of rule gone"):
+            refused("a zq_abcdefghi")
+
+
+def test_a_detector_that_misses_its_canary_is_refused_before_any_text() -> None:
+    class Blind(HyperscanEngine):
+        def hits(self, data: bytes) -> list[tuple[int, int]]:
+            return [(rule, end) for rule, end in super().hits(data) if rule != blind]
+
+    blind = [rule.name for rule in rules_of("none")].index("github_token")
+    with pytest.raises(ScannerError, match="canary of rule github_token"):
+        Scanner(rules_of("none"), Blind, as_needed=True)
+
+
+def test_a_rule_is_compiled_when_its_detector_first_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def noted(rule: Rule) -> Judge:
+        made.append(rule.name)
+        return judge_of(rule)
+
+    monkeypatch.setattr("trace_flywheel.redaction.scanner.judge_of", noted)
+    scanner = Scanner(rules_of("all"), as_needed=True)
+    assert (spans(scanner, "nothing to see"), made) == ({}, [])
+    for _ in range(2):
+        assert spans(scanner, GITHUB) == {0: [(0, 40, "github_token")]}
+    assert made == ["github_token"]
+
+
+def test_verdicts_do_not_depend_on_when_rules_are_compiled() -> None:
+    rules = rules_of("all")
+    texts = [expand(text, rule.name) for rule in rules for text in (*rule.examples, *rule.near)]
+    ahead, as_needed = Scanner(rules), Scanner(rules, as_needed=True)
+    found = [spans(as_needed, text) for text in texts]
+    assert found == [spans(ahead, text) for text in texts]
+    assert sum(map(bool, found)) > len(rules)
+
+
+def test_a_canary_may_be_cut_in_two() -> None:
+    cut = BROKEN.replace("check = ['luhn']\n", "").replace("['zq_abcdefghi']", '[\'"zq_abc" + "defghi"\']')
+    assert spans(Scanner(parse(cut, "mine.toml")), 'x = "zq_abc" + "defghi"')[0][0][2] == "gone"
 
 
 def test_a_rule_that_does_not_compile_is_refused() -> None:

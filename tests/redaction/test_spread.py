@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.redaction.rules import expand
 from trace_flywheel.redaction.spread import forms, strong
 
 VALUE = 'Zx9/k+Q2w="Vb7!'
@@ -52,3 +53,13 @@ def test_weak_values_are_not_spread() -> None:
     assert not strong("tiger42")
     assert not strong("aaaaaaaaaaaaaaaa1")
     assert not strong("correcthorsebattery")
+
+
+def test_many_long_values_go_from_everywhere_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
+    """An automaton of them all would be too large, which its library tells the terminal."""
+    values = [expand("{a400}", f"long {n}") for n in range(150)]
+    told = [f'A{n}_SECRET="{value}"' for n, value in enumerate(values)]
+    clean, counts = redactor("none").redact_value("\n".join([*told, *(f"seen {value} again" for value in values)]))
+    assert counts == {"secret": 300}
+    assert clean.count("seen [REDACTED:secret:") == 150
+    assert capfd.readouterr() == ("", "")

@@ -89,3 +89,34 @@ def test_half_of_a_value_is_on_one_line_wherever_lines_end(value: str, width: in
             block = quote(wrapped(b"x" * lead + value.encode() + b"y" * 80, width))
             assert may_be_wrapped(block.encode(), needles)
     assert not may_be_wrapped(wrapped(b"x" * 400, width).encode(), needles)
+
+
+LISTS: dict[str, Callable[[str, str], str]] = {
+    "double quotes": lambda n, v: f'{n}="{v}"',
+    "single quotes": lambda n, v: f"{n}='{v}'",
+    "bare": lambda n, v: f"{n}={v}",
+    "bare, then quotes": lambda n, v: f'{n}="{v}"' if n[0] == "S" else f"{n}={v}",
+    "quotes, then bare": lambda n, v: f"{n}={v}" if n[0] == "S" else f'{n}="{v}"',
+    "member": lambda n, v: f'  "{n}": "{v}",',
+    "member of Python": lambda n, v: f"'{n}':'{v}',",
+    "arrow": lambda n, v: f"    '{n}' => '{v}',",
+    "cells": lambda n, v: f"{n},{v}",
+    "cells in quotes": lambda n, v: f'"{n}","{v}"',
+    "cells in quotes, with blanks": lambda n, v: f'"{n}", "{v}"',
+    "inline code": lambda n, v: f"`{n}`: `{v}`",
+    "diff": lambda n, v: f'+{n}="{v}"',
+}
+
+
+@pytest.mark.parametrize("name", ["SECRET_1", "SECOND_SERVICE_API_KEY", "SERVICE_OF_THE_OTHER_REGION_TOKEN_2"])
+@pytest.mark.parametrize("form", LISTS)
+def test_values_one_below_the_other_go_and_their_names_stay(form: str, name: str) -> None:
+    left = []
+    for template in ("{a32}", "{h40}", "{w43}=", "{h64}", "{a34}"):
+        first, second = expand(template, "first"), expand(template, "second")
+        plain = "\n".join([LISTS[form]("API_TOKEN", first), LISTS[form](name, second), "REGION=eu"])
+        for text in (plain, plain.replace("\n", "\r\n"), json.dumps({"out": plain}), json.dumps(json.dumps([plain]))):
+            clean, counts = redactor("none").redact_value(text)
+            if first in clean or second in clean or name not in clean or sum(counts.values()) != 2:
+                left.append(clean)
+    assert left == []

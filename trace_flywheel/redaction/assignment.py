@@ -108,6 +108,22 @@ def _generated(text: str) -> bool:
     )
 
 
+def _is_password(value: str) -> bool:
+    """Generated, and no expression of names: a piece of it came by chance, or all of it together."""
+    return _generated(value) and (_in_pieces(value) or any(map(_by_chance, re.findall(r"\w+", value))))
+
+
+def _in_pieces(value: str) -> bool:
+    """Many runs of letters, short ones, small and capital: each could be a name's, all of them come by chance."""
+    runs = _RUNS.findall(value)
+    letters = sum(map(len, runs))
+    return len(runs) >= 5 and letters >= 9 and letters <= 2.5 * len(runs) and value.upper() != value != value.lower()
+
+
+_RUNS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+"""Letters of one word of a name: those before the next digit, sign or capital."""
+
+
 def is_secret_value(name: str, value: str, gap: str, after: str = "") -> bool:
     """Whether `value`, assigned to `name` with `gap` between them and `after` behind it, is a secret.
 
@@ -120,7 +136,7 @@ def is_secret_value(name: str, value: str, gap: str, after: str = "") -> bool:
     if _WRAPPED.search(gap):
         return quoted and not _LOOKUP.search(gap) and _stands_alone(value)
     loose = not re.search(r"[=:>]", gap)
-    if "==" in gap and not quoted and not random(value):
+    if "==" in gap and not quoted and not random(value) and not _is_password(value):
         return False
     if quoted and loose and re.search(r"[(,]", gap) and _is_worded(value):
         return False
@@ -152,13 +168,14 @@ def _stands_alone(value: str) -> bool:
     """A literal that is random whatever is done with it: no name, no path, no text, no format."""
     known = re.fullmatch(r"[\w+/=.~!#@^&*:-]{12,}", value) and "://" not in value
     named = _NAMED_WORD.search(value) or re.fullmatch(r"[A-Z0-9]+(?:_[A-Z0-9]+)+", value)
-    return bool(known) and not named and mixed(value) and entropy(value) >= 3.0 and not _is_worded(value)
+    chance = mixed(value) or _is_password(value)
+    return bool(known) and not named and chance and entropy(value) >= 3.0 and not _is_worded(value)
 
 
 def _names_something(value: str, gap: str, after: str, loose: bool) -> bool:
     """What stands in code where a value could: a type, a constant, a function, a keyword argument."""
     keyword = _KEYWORD.match(value) if loose else None
-    if keyword is not None and not _by_chance(keyword[1]):
+    if keyword is not None and not _by_chance(keyword[1]) and not _is_password(value):
         return True
     if _NAME.fullmatch(value) and (after == "(" or (loose and _SNAKE.fullmatch(value))):
         return True
@@ -174,6 +191,8 @@ def _names_something(value: str, gap: str, after: str, loose: bool) -> bool:
 def _is_worded(value: str) -> bool:
     """Made of words and names, as the arguments of a call are."""
     if not not_uuid(value):
+        return False
+    if re.fullmatch(r"[\w.&*;-]+", value) and mixed(value) and _in_pieces(value):
         return False
     return bool(re.fullmatch(r"[\w.:/ \[\]&*;-]+", value)) and not any(map(_by_chance, re.findall(r"\w+", value)))
 

@@ -2,7 +2,7 @@
 
 To compile them takes 0.3 s, to load them 0.2 ms. One that is kept is named by all that it is made of and begins with
 its own digest: what is cut, damaged, of other rules or for another processor is compiled anew. Whoever can write there
-can change the rules themselves, and a scanner proves itself on canaries of every rule wherever its databases come from.
+can change the rules themselves, and a scanner proves every detector on its canary wherever its databases come from.
 Where nothing can be written, every process compiles.
 """
 

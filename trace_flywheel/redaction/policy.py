@@ -22,6 +22,11 @@ PROBES = ("{a36}", "{d16}", "{h40}", "Q{a8}!{a8}")
 """Values of different kinds; a pattern that allows all of them names none."""
 
 
+DECISIONS = 2
+"""Of the code that decides about a value beside the rules (assignments, joints, wrapping). Raise it where it decides
+otherwise: what homes hold is then redacted anew."""
+
+
 class Allow(msgspec.Struct, frozen=True):
     """A value that stays, by exactly one of `pattern` (RE2, the whole value) and `fingerprint`, and why."""
 
@@ -49,7 +54,7 @@ class Policy(msgspec.Struct, frozen=True):
         """Identity of what is redacted: part of whatever depends on it. Reasons and the key change nothing."""
         allowed = [(entry.pattern, entry.fingerprint) for entry in self.allow]
         more = [*([allowed] if allowed else []), *([self.second_gate] if self.second_gate != "none" else [])]
-        told = msgspec.json.encode([self.in_force(), *more] if more else self.in_force())
+        told = msgspec.json.encode([DECISIONS, self.in_force(), *more])
         return hashlib.sha256(told).hexdigest()[:16]
 
 

@@ -205,7 +205,8 @@ class Redactor:
 
 
 def redactor(policy: Policy | str) -> Redactor:
-    """The process's redactor of a policy or a profile (`none`, `standard`, `all`), proven on its canaries."""
+    """The process's redactor of a policy or a profile (`none`, `standard`, `all`); its detectors are proven on their
+    canaries, and every rule is before its first verdict."""
     return _redactor(policy_named(policy))
 
 
@@ -217,4 +218,4 @@ def _redactor(policy: Policy) -> Redactor:
 @cache
 def _scanner(rules: tuple[Rule, ...]) -> Scanner:
     """Policies that differ in what they tell or allow share one."""
-    return Scanner(rules)
+    return Scanner(rules, as_needed=True)

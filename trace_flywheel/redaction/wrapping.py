@@ -31,7 +31,12 @@ _BLOCK = re2.compile(
 _JOIN = re.compile((_BREAK + _LEAD).encode())
 _SIGNED = {sign: re.compile((_BREAK + _LEAD + f"[{sign}][ \t]{{0,24}}").encode()) for sign in ("+", "-")}
 _FIRST = re.compile(f"{_DIGITS}{{{WIDTH},}}={{0,2}}".encode())
-_NEXT = re.compile(f"{_BREAK}{_LEAD}{_SIGN}({_DIGITS}{{2,}}={{0,2}})(?={_CLOSE}|\\Z)".encode())
+_NEXT = re.compile(f"({_BREAK})({_LEAD}){_SIGN}({_DIGITS}{{2,}}={{0,2}})(?={_CLOSE}|\\Z)".encode())
+_QUOTE = re.compile(rb"[\"'`]")
+_ASSIGNED = re.compile(rb"""(?<==)\\*["'`][^\s\\"'`,;:)}\]<]|(?<!=)[,;][ \t]*[\w"'`]""")
+"""Behind a name on a line of its own: its value, in quotes behind `=` or in the next cell."""
+_PAIRED = re.compile(rb"""\\*["'`][ \t]*(?:[:=]|,[ \t]*\\*["'`\w])""")
+"""Behind a name in quotes: its value."""
 
 
 class Block:
@@ -57,17 +62,26 @@ class Block:
 
 def continued(data: bytes, start: int, end: int, high: int) -> int:
     """Where a value that begins as a line of base64 ends: behind the following lines that are as long, and behind a
-    shorter one that closes them by its padding or its letters and digits."""
+    shorter one that closes them by its padding or its letters and digits. A line that names another value is none."""
     width = end - start
     if not _FIRST.fullmatch(data, start, end):
         return end
-    while (match := _NEXT.match(data, end, high)) is not None:
-        line = match[1]
+    while (match := _NEXT.match(data, end, high)) is not None and not _names_another(match, data, high):
+        line = match[3]
         if len(line) not in (width, width - 1):  # what looks like the sign of a diff may be the first digit
             closes = len(line) < width and (line.endswith(b"=") or mixed(line.decode()))
-            return match.end(1) if closes else end
-        end = match.end(1)
+            return match.end(3) if closes else end
+        end = match.end(3)
     return end
+
+
+def _names_another(match: re.Match[bytes], data: bytes, high: int) -> bool:
+    """Whether the line is the name of the next value: `="` reads as padding and a quotation mark that closes. Lines of
+    one value are literals all, or none is."""
+    literal = bool(_QUOTE.search(match[1]))
+    if literal != bool(_QUOTE.search(match[2])):
+        return True
+    return (_PAIRED if literal else _ASSIGNED).match(data, match.end(3), high) is not None
 
 
 def is_wrapped(data: bytes) -> bool:
