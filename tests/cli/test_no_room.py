@@ -78,14 +78,19 @@ def test_a_table_that_found_no_room_is_left_in_silence(tmp_path: Path, small_fil
 
 
 @pytest.mark.parametrize(
-    "error", [BlockingIOError(errno.EAGAIN, "unavailable"), RuntimeError("can't start new thread")]
+    ("error", "told"),
+    [
+        (BlockingIOError(errno.EAGAIN, "unavailable"), "processes or threads may be started"),
+        (RuntimeError("can't start new thread"), "processes or threads may be started"),
+        (OSError(errno.EMFILE, "Too many open files"), "files may be open at once"),
+    ],
 )
-def test_where_no_more_processes_may_be_started_it_is_told_in_one_line(
-    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_where_no_more_may_be_started_or_opened_it_is_told_in_one_line(
+    error: Exception, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused(*_: object) -> None:
         raise error
 
     monkeypatch.setattr("trace_flywheel.cli.refresh.refreshed", refused)
     assert main(["refresh", "--root", str(tmp_path), "--home", str(tmp_path / "home")]) == 1
-    assert capsys.readouterr().err.startswith("flywheel: no more processes or threads may be started here; what was")
+    assert capsys.readouterr().err.startswith(f"flywheel: no more {told} here; what was there before is whole; raise")

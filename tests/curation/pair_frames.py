@@ -19,7 +19,7 @@ def build(*rows, pairs=None, seed=42, alive=None, members=None):
     norms = Ragged.of([[hash_of(w.lower()) for w in ws] for ws in words])
     live = everyone(frame) if alive is None else alive(frame)
     counted = everyone(frame) if members is None else members(frame)
-    return frame, build_pairs(frame, live, counted, hashes, norms, pairs or Pairs(), seed)
+    return frame, build_pairs(frame, live, counted, lambda _: (hashes, norms), pairs or Pairs(), seed)
 
 
 def pairs_of(frame, answer):

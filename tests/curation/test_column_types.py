@@ -42,7 +42,7 @@ def decisions(frame):
         fates(frame, task_cap(frame, every, 1, 42)),
         precedence(frame).tolist(),
         table.astype(object).where(table.notna(), None).to_dict("list"),
-        fates(frame, build_pairs(frame, every, every, hashes, hashes, Pairs(), 42).drops),
+        fates(frame, build_pairs(frame, every, every, lambda _: (hashes, hashes), Pairs(), 42).drops),
     )
 
 

@@ -101,6 +101,7 @@ print(before, "numba" in sys.modules, round(same, 2), blas)
 SMALL = """
 import sys
 from trace_flywheel.curation.dedup import near_prompts
+from trace_flywheel.curation.depth import DepthModel
 from trace_flywheel.curation.depth_features import features
 from trace_flywheel.curation.folding import folded_texts
 from trace_flywheel.curation.sketch import Spans
@@ -110,13 +111,14 @@ spans = Spans.of_texts(texts)
 near_prompts(np.arange(40) >= 20, np.arange(40) < 20, spans, 0.85)
 features(texts)
 folded_texts([texts[0].encode()])
-print("numba" in sys.modules)
+DepthModel.of_seed_set().label(texts)
+print("numba" in sys.modules, "scipy.sparse" in sys.modules)
 """
 
 
-def test_a_small_job_loads_no_compiler() -> None:
+def test_a_small_job_loads_no_compiler_and_no_library_of_matrices() -> None:
     done = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, check=True, cwd=Path(__file__).parents[2])
-    assert done.stdout.split() == [b"False"]
+    assert done.stdout.split() == [b"False", b"False"]
 
 
 def test_the_compiler_pays_once_its_twin_has_taken_as_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,7 +178,7 @@ def test_no_prompts_no_labels(model: DepthModel) -> None:
 @given(st.lists(st.text(max_size=200), max_size=5))
 @settings(max_examples=50)
 def test_any_text_has_a_row_and_a_label(model: DepthModel, prompts: list[str]) -> None:
-    assert features(prompts).shape == (len(prompts), COLUMNS)
+    assert features(prompts).csr().shape == (len(prompts), COLUMNS)
     labels, confidence = model.label(prompts)
     assert set(labels) <= set(LABELS)
     assert all(0.25 <= value <= 1 for value in confidence)
@@ -228,10 +228,10 @@ def test_rivals_that_a_story_names_before_the_question_are_seen() -> None:
     assert story(told + asks, "What do you say?") == told + asks
     assert story("What do you say?", "What do you say?") == ""
     assert story("What is it? " * 40, "What is it? " * 40) == "", "most of it asks"
-    row = features([told + asks]).toarray()[0]
+    row = features([told + asks]).csr().toarray()[0]
     assert row[NAMES.index("rivals")] == 0
     assert row[len(NAMES) + TOLD.index("rivals")] == pytest.approx(np.log(2))
-    assert features(["A or B?"])[:, len(NAMES) : len(NAMES) + len(TOLD)].nnz == 0
+    assert features(["A or B?"]).csr()[:, len(NAMES) : len(NAMES) + len(TOLD)].nnz == 0
 
 
 def test_a_word_in_quotes_does_not_hide_what_follows_it() -> None:
@@ -249,12 +249,12 @@ def test_a_story_without_a_question_is_read_where_it_wishes() -> None:
 
 
 def test_no_alternative_is_meant_by_or_not() -> None:
-    either, vague = (features([text]).toarray()[0] for text in ("is it tea or coffee", "is it open or not"))
+    either, vague = (features([text]).csr().toarray()[0] for text in ("is it tea or coffee", "is it open or not"))
     assert (either[NAMES.index("or")] > 0, vague[NAMES.index("or")]) == (True, 0)
 
 
 def test_orders_and_questions_are_counted_by_clause() -> None:
-    row = features(["Open the log, find the cause and fix it. What was it, and who wrote it?"]).toarray()[0]
+    row = features(["Open the log, find the cause and fix it. What was it, and who wrote it?"]).csr().toarray()[0]
     for name, n in (("orders", 3), ("asking_clauses", 2), ("several_orders", 1), ("several_asks", 1)):
         assert row[NAMES.index(name)] == pytest.approx(np.log1p(n)), name
 

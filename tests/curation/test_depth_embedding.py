@@ -40,10 +40,10 @@ def fixed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_vectors_are_rounded_scaled_and_without_code(fixed: None) -> None:
-    (vector,) = depth_embedding.vectors(["ab ab"]).toarray()
+    (vector,) = depth_embedding.vectors(["ab ab"])
     assert sorted(set(vector.tolist())) == pytest.approx([0, 4 * 0.5774])  # a, b and the blank: 1 / sqrt(3)
     assert depth_embedding.vectors([]).shape == (0, 512)
-    both = depth_embedding.vectors(["run ```x = 1```", "run ```y```"]).toarray()
+    both = depth_embedding.vectors(["run ```x = 1```", "run ```y```"])
     assert both[0].tolist() == both[1].tolist(), "code is left out"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+import weakref
 
 import numpy as np
 import orjson
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.curation.index_frames import everyone, fates, index_frame
 from tests.curation.pair_frames import build, group, pairs_of
-from trace_flywheel.curation import compiled
+from trace_flywheel.curation import compiled, preference
 from trace_flywheel.curation.preference import build_pairs
 from trace_flywheel.curation.ragged import Ragged
 from trace_flywheel.settings import Pairs
@@ -154,7 +155,7 @@ def test_five_hundred_attempts_give_their_whole_candidate_set_and_little_memory(
 
 def test_an_empty_frame_gives_no_pairs():
     frame = index_frame({"trace_id": "t"})[:0]
-    answer = build_pairs(frame, everyone(frame), everyone(frame), Ragged.of([]), Ragged.of([]), Pairs(), 42)
+    answer = build_pairs(frame, everyone(frame), everyone(frame), lambda _: (Ragged.of([]), Ragged.of([])), Pairs(), 42)
     assert (len(answer.table), len(answer.drops), answer.built) == (0, 0, 0)
 
 
@@ -211,3 +212,28 @@ def test_every_member_has_one_fate_and_order_does_not_matter(members, random, ke
         assert sides["reward"].iat[0] > sides["reward"].iat[1]
         assert (sides[["task_id", "context_hash", "grader"]].nunique() == 1).all()
     assert np.all(answer.table["delta"] > 0)
+
+
+def test_messages_are_read_of_rows_that_are_compared_and_gone_when_drops_are_told(monkeypatch):
+    frame = index_frame(
+        *({"trace_id": f"{task}{n}", "task_id": task, "verdict": "fail" if n else "pass", "reward": 1.0 - n / 2,
+           "roles": "ua"} for task in "ab" for n in range(2)),
+        *({"trace_id": f"c{n}", "task_id": "c", "roles": "ua"} for n in range(3)),
+    )  # fmt: skip
+    asked, held = [], []
+
+    def messages(mask):
+        asked.append(frame["trace_id"][mask].tolist())
+        said = Ragged.of([[1, n] for n in range(len(frame))]), Ragged.of([[1, n] for n in range(len(frame))])
+        held.extend(map(weakref.ref, said))
+        return said
+
+    tell = preference.fates_of_pairs
+    told = []
+    monkeypatch.setattr(
+        preference, "fates_of_pairs", lambda *given: told.append([ref() for ref in held]) or tell(*given)
+    )
+    answer = build_pairs(frame, everyone(frame), everyone(frame), messages, Pairs(min_group=2), 42)
+    assert len(answer.table) == 2
+    assert asked == [["a0", "a1", "b0", "b1"]], "task c has nobody to be worse"
+    assert told == [[None, None]]

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from trace_flywheel.settings import Recipe, Settings
+from trace_flywheel.settings.meaning import meanings
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
@@ -19,8 +20,9 @@ def rows(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             yield from rows(kind, f"{prefix}{name}.")
         else:
-            assert field.description, f"{prefix}{name} has no docstring"
-            yield f"| `{prefix}{name}` | `{spelt(default)}` | {' '.join(field.description.split())} |"
+            described = meanings(model)
+            assert described.get(name), f"{prefix}{name} has no docstring"
+            yield f"| `{prefix}{name}` | `{spelt(default)}` | {' '.join(described[name].split())} |"
 
 
 def spelt(value: object) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from trace_flywheel.flow import beside as module
 from trace_flywheel.flow.beside import Beside
+from trace_flywheel.lake.files import make_folder
 from trace_flywheel.lake.lock import working, writing
 from trace_flywheel.records.errors import FlywheelError
 
@@ -67,6 +68,25 @@ def test_a_process_that_died_between_two_calls_is_another_one_at_the_next(tmp_pa
     second, value = helper.call(pid_and, 2)
     assert (second != first, value) == (True, 2)
     helper.close()
+
+
+@pytest.mark.parametrize("how", ["it dies", "it is ended"])
+def test_what_a_killed_process_left_unfinished_goes_with_the_next_writer(tmp_path: Path, how: str) -> None:
+    unfinished = tmp_path / "lake" / "rollout_index" / "run" / ".tmp-1"
+    helper = Beside(tmp_path)
+    with writing(tmp_path):
+        helper.call(make_folder, unfinished)
+        if how == "it dies":
+            with pytest.raises(FlywheelError, match="the process that worked on it died"):
+                helper.call(os._exit, 3)
+        else:
+            helper.kill()
+    helper.close()
+    with writing(tmp_path):
+        assert not unfinished.exists()
+        make_folder(unfinished)
+    with writing(tmp_path):
+        assert unfinished.exists(), "the one before ended well"
 
 
 def test_where_no_process_may_be_started_the_call_is_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from tests.flow.conftest import Flow, sentence, trace
 from trace_flywheel.curation.depth import DepthModel
 from trace_flywheel.curation.holdout import Holdout
 from trace_flywheel.curation.mix import MixShortageError, target_mix
-from trace_flywheel.flow import mix
+from trace_flywheel.flow import mix_classes
 from trace_flywheel.flow.audit import audit
 from trace_flywheel.flow.crew import Crew
 from trace_flywheel.flow.datasets import balanced_mix, sft_dataset
@@ -159,9 +160,33 @@ def test_what_is_chosen_does_not_depend_on_how_many_rows_are_labelled_at_once(
     asked: list[int] = []
     label = DepthModel.label
     monkeypatch.setattr(DepthModel, "label", lambda self, prompts: asked.append(len(prompts)) or label(self, prompts))
-    monkeypatch.setattr(mix, "BATCH_BYTES", 1)
+    monkeypatch.setattr(mix_classes, "BATCH_BYTES", 1)
     assert balanced_mix(one.curation()).version == at_once
     assert asked == [1] * 15
+
+
+@pytest.mark.parametrize("mix", [{}, {"depth_from": "both", "unit": "supervised_tokens"}, {"min_confidence": 0.8}])
+def test_a_process_of_its_own_says_what_this_one_would(
+    flow: MakeFlow, monkeypatch: pytest.MonkeyPatch, mix: dict[str, Any]
+) -> None:
+    one = flow({"r1": rows({"single": 6, "multi": 5, "comparison": 4})}, mix={"shortage": "renormalize", **mix})
+    here = one.run()["balanced_mix"]
+    shutil.rmtree(one.settings.home / "datasets" / "balanced_mix")
+    monkeypatch.setattr(DepthModel, "label", None)  # nobody is asked here
+    monkeypatch.setattr(mix_classes, "MANY", 0)
+    apart = balanced_mix(one.curation())
+    assert (apart.version, apart.facts["mix"]) == (here.version, here.facts["mix"])
+
+
+def test_a_classifier_that_fails_in_its_process_is_told_in_one_line(
+    flow: MakeFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = flow({"r1": rows({"single": 6})})
+    one.run()
+    version = find_version(one.settings.home, "sft_dataset")
+    monkeypatch.setattr(mix_classes, "MANY", 0)
+    with pytest.raises(FlywheelError, match="AttributeError in "):
+        mix_classes.by_depth(version, None, one.settings.mix)  # type: ignore[arg-type]
 
 
 def test_weights_stand_in_the_provenance(flow: MakeFlow) -> None:
@@ -244,7 +269,7 @@ def test_fates_after_the_mix() -> None:
     fates = [{"trace_id": f"t{i}", "kept": True, "row_ids": [f"r{i}"], "stage": None} for i in (1, 2, 3)]
     fates.append({"trace_id": "t4", "kept": False, "row_ids": [], "stage": "quality"})
     late = {"r2": Drop(Stage.PUBLISH, "layout_refused")}
-    mixed = mixed_fates(fates_table(fates), chosen, {"r1"}, late, target).to_pylist()
+    mixed = pa.concat_tables(mixed_fates([fates_table(fates)], chosen, {"r1"}, late, target)).to_pylist()
     told = [(f["trace_id"], f["kept"], f["stage"]) for f in mixed]
     assert told == [("t1", True, None), ("t2", False, "publish"), ("t3", False, "mix"), ("t4", False, "quality")]
     assert mixed[2]["reason"] == "not_in_target"

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 
 from tests.flow.conftest import Flow, Row, group, sentence, write_runs
@@ -120,10 +122,22 @@ def made_in(cuts: tuple[int, ...], place: Path) -> tuple[Published, list[bytes]]
         return done, [(draft.folder / shard.path).read_bytes() for shard in shards]
 
 
+def told(done: Published) -> dict[str, Any]:
+    uses = done.uses.row_ids(9).of(np.arange(9)).to_pylist()
+    return {**msgspec.structs.asdict(done), "uses": uses}
+
+
 def test_where_the_work_is_cut_decides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trace_flywheel.flow.publish.MAX_LAYOUT_BYTES", 3_000)
     whole, files = made_in((0,), tmp_path / "whole")
-    assert whole.uses.row_ids(6).to_pylist() == [[sentence(1)], [sentence(2)], [], [], [], [sentence(3)]]
+    assert whole.uses.row_ids(6).of(np.arange(6)).to_pylist() == [
+        [sentence(1)],
+        [sentence(2)],
+        [],
+        [],
+        [],
+        [sentence(3)],
+    ]
     assert {row: (drop.stage, drop.reason) for row, drop in whole.late.items()} == {
         2: ("exact_duplicate", "exact_duplicate"),
         3: ("publish", "finding_after_layout"),
@@ -137,4 +151,5 @@ def test_where_the_work_is_cut_decides_nothing(tmp_path: Path, monkeypatch: pyte
     assert (whole.turns, whole.kinds) == (11, {"sft": 3})
     assert sorted(data.count(b"\n") for data in files) == [2, 3]
     for cuts in ((0, 1, 2, 3, 4, 5, 6, 7, 8), (0, 3, 6), (0, 2), (0, 8)):
-        assert made_in(cuts, tmp_path / str(cuts)) == (whole, files)
+        cut, its_files = made_in(cuts, tmp_path / str(cuts))
+        assert (told(cut), its_files) == (told(whole), files)

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def publish(home: Path, rows: list[str], lost: tuple[str, ...] = (), keep: int =
                 places = {name: spools.add(name, [line]) for name in ("messages", "prime-sft")}
                 making.add(Provenance(row, "sft", f"task-{row}", "r", (f"t-{row}",)), places)
         fates = fates_table([fate(f"t-{r}", r) for r in rows] + [fate(t) for t in lost])
-        return making.publish(fates, settings, MANIFEST, card, keep)
+        return making.publish([fates], settings, MANIFEST, card, keep)
 
 
 def test_a_version_is_a_folder_with_everything_about_it(tmp_path: Path) -> None:
@@ -129,7 +130,7 @@ def test_old_versions_are_pruned_and_the_newest_stays(tmp_path: Path) -> None:
     assert [v.version for v in versions(tmp_path, "sft_dataset")] == [made[3].version, made[2].version]
 
 
-@pytest.mark.parametrize("step", ["settle", "write_table", "write_shard"])
+@pytest.mark.parametrize("step", ["settle", "TableFile", "write_shard"])
 def test_a_publication_killed_at_any_step_leaves_the_version_before(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +151,7 @@ def test_fates_that_do_not_account_for_the_rows_stop_the_publication(tmp_path: P
         with Spools(making.folder) as spools:
             making.add(Provenance("a", "sft", "k", "r", ("t",)), {"messages": spools.add("messages", [b"{}"])})
         with pytest.raises(AssertionError, match="fates keep 0 rows, 1 were written"):
-            making.publish(fates_table([fate("t")]), {}, MANIFEST, card, 10)
+            making.publish([fates_table([fate("t")])], {}, MANIFEST, card, 10)
     assert not (tmp_path / "datasets/sft_dataset/latest").exists()
 
 
@@ -239,3 +240,17 @@ def test_a_file_that_is_not_as_its_manifest_says_is_named(tmp_path: Path) -> Non
     assert dataset.altered(version) == "layouts/prime-sft/data-00000.jsonl"
     (version.path / "data-00000.jsonl").unlink()
     assert dataset.altered(version) == "data-00000.jsonl"
+
+
+def test_fates_are_the_same_bytes_in_whatever_pieces_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft, "GROUP", 3)
+    fates = fates_table([fate(f"t-{n}") for n in range(7)])
+    made = []
+    for n, cuts in enumerate(([0, 7], [0, 1, 1, 5, 7], [0, 3, 6, 7], list(range(8)))):
+        with drafting(tmp_path / str(n), "sft_dataset", ()) as making:
+            pieces = [fates.slice(a, b - a) for a, b in pairwise(cuts)]
+            made.append(making.publish(pieces, Settings().hashed(), MANIFEST, card, 10))
+    assert len({version.version for version in made}) == 1
+    files = {(version.path / "fates.parquet").read_bytes() for version in made}
+    assert len(files) == 1
+    assert pq.ParquetFile(made[0].path / "fates.parquet").metadata.num_row_groups == 3

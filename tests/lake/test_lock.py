@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -203,3 +204,13 @@ def test_where_readers_fetch_what_is_a_day_old_goes_alone(tmp_path: Path) -> Non
         raise KeyboardInterrupt
     with writing(tmp_path):
         assert left(tmp_path) == {*LEFT[1:], *ELSEWHERE}
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_locks_nothing_and_is_waited_for_by_nobody(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    put(tmp_path / "lock")
+    assert mark(tmp_path) == b""
+    with pytest.raises(LakeError, match=r"cannot be written \(it is no file\)"), writing(tmp_path):
+        pass
+    with at_rest(tmp_path) as alone:
+        assert not alone

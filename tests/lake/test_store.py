@@ -2,6 +2,8 @@
 
 import shutil
 import stat
+import subprocess
+import sys
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -198,6 +200,38 @@ def test_parts_are_cut_by_the_rows_alone(tmp_path: Path, monkeypatch: pytest.Mon
         ("part-00002.parquet", 1),
     ]
     assert [(i, r.trace_id) for i, r in read_rollouts(tmp_path / closed[1].name, frozenset({1}))] == [(1, "t3")]
+
+
+@pytest.fixture(scope="module")
+def groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A part of 130 rollouts in three row groups: 60, 60, 10."""
+    folder = tmp_path_factory.mktemp("groups")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trace_flywheel.lake.parts.BATCH_ROWS", 60)
+        parts = RolloutParts(folder, "part")
+        for i in range(130):
+            parts.add(rollout(f"t{i}", "x" * i))
+        (part,) = parts.close()
+    assert pq.ParquetFile(folder / part.name).num_row_groups == 3
+    return folder / part.name
+
+
+@given(st.frozensets(st.integers(0, 129)))
+def test_of_a_part_the_named_positions_are_read(groups: Path, wanted: frozenset[int]) -> None:
+    read = [(i, r.trace_id, r.messages[0].content) for i, r in read_rollouts(groups, wanted)]
+    assert read == [(i, f"t{i}", "x" * i) for i in sorted(wanted)]
+
+
+def test_reading_loads_neither_pandas_nor_functions_of_arrow(groups: Path) -> None:
+    code = f"""
+import sys
+from pathlib import Path
+from trace_flywheel.lake.parts import read_rollouts
+print(len(list(read_rollouts(Path({str(groups)!r}), frozenset(range(0, 130, 3))))))
+print("pandas" in sys.modules, "pyarrow.compute" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, cwd=Path(__file__).parents[2])
+    assert done.stdout.split() == [b"44", b"False", b"False"]
 
 
 @pytest.mark.parametrize(

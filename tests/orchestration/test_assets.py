@@ -133,6 +133,25 @@ def test_an_unchanged_partition_says_so(world: World, refreshed: dg.ExecuteInPro
     assert (page["status"], page["changed"]) == ("unchanged", "nothing")
 
 
+def test_a_dataset_is_looked_at_before_the_next_one_is_made(refreshed: dg.ExecuteInProcessResult) -> None:
+    begun = [e.step_key for e in refreshed.all_events if e.event_type == dg.DagsterEventType.STEP_START]
+    own = ("dataset", "rl_prompts", "balanced_mix", "_promises")
+    assert [step for step in begun if step.endswith(own) and not step.startswith("nine")] == [
+        "dpo_dataset",
+        "dpo_dataset_promises",
+        "sft_dataset",
+        "sft_dataset_promises",
+        "rl_prompts",
+        "rl_prompts_promises",
+        "balanced_mix",
+        "balanced_mix_promises",
+        "kto_dataset",
+        "kto_dataset_promises",
+        "rl_dataset",
+        "rl_dataset_promises",
+    ]
+
+
 def test_a_datasets_page_has_funnel_pictures_preview_and_card(refreshed: dg.ExecuteInProcessResult) -> None:
     page = materializations(refreshed)["sft_dataset", None]
     assert page["dagster/row_count"] > 0

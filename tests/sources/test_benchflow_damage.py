@@ -9,6 +9,7 @@ from trace_flywheel.curation.quality import quality
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.rollout import Rollout
 from trace_flywheel.sources.benchflow import READER
+from trace_flywheel.sources.benchflow_folders import LLM
 from trace_flywheel.sources.discover import discover
 from trace_flywheel.sources.reader import ReadOptions
 
@@ -211,6 +212,22 @@ class TestFolders:
         assert isinstance(outside, Drop)
         assert outside.reason == "unreadable_file"
 
+    def test_a_link_to_a_capture_is_followed_inside_the_root_only(self, tmp_path: Path) -> None:
+        stored = trial(tmp_path / "store", "t__2", TWO_CALLS) / LLM
+        capture = trial(tmp_path / "job", "t__1", TWO_CALLS) / LLM
+        capture.unlink()
+        capture.symlink_to(stored)
+        (inside,) = read_job(tmp_path / "job", root=tmp_path)
+        assert isinstance(inside, Rollout)
+        assert roles(inside) == "uata"
+        (outside,) = read_job(tmp_path / "job", root=tmp_path / "job")
+        assert isinstance(outside, Drop)
+        assert (outside.reason, outside.evidence) == ("unreadable_file", {"text": "leads out of its root"})
+        stored.unlink()
+        (dangling,) = read_job(tmp_path / "job", root=tmp_path)
+        assert isinstance(dangling, Drop)
+        assert (dangling.reason, dangling.evidence) == ("unreadable_file", {"text": "No such file or directory"})
+
     def test_a_job_of_links_alone_is_found_and_never_read_outside(self, tmp_path: Path) -> None:
         stored = trial(tmp_path / "store", "t__2", TWO_CALLS)
         folder = tmp_path / "job" / "t__1"
@@ -272,3 +289,9 @@ class TestRetries:
     def test_without_a_retry_configuration_all_are_trials(self, tmp_path: Path, evaluation: str | None) -> None:
         (tmp_path / "summary.json").write_text("{}")
         assert self.attempts(tmp_path, evaluation) == [False] * 4
+
+    def test_every_look_asks_anew(self, tmp_path: Path) -> None:
+        assert self.attempts(tmp_path, None) == [False] * 4
+        for retries, expected in ((2, [True, True, False, False]), (0, [False] * 4)):
+            (tmp_path / "evaluation.json").write_text(f'{{"config": {{"retry": {{"max_retries": {retries}}}}}}}')
+            assert [found.retried for found in read_job(tmp_path) if isinstance(found, Rollout)] == expected

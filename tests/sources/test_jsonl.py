@@ -197,3 +197,15 @@ def test_a_document_above_the_limit_stays_unread(tmp_path: Path) -> None:
     assert isinstance(fault, Fault)
     assert fault.reason == "line_too_long"
     assert "104 bytes" in fault.text
+
+
+@pytest.mark.parametrize("told", [0, 3, 20])
+def test_a_document_is_read_to_its_end_whatever_size_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: int
+) -> None:
+    (tmp_path / "d.json").write_bytes(b'{"a": [1, 2]}')
+    sizes = os.stat_result((0o100600, 0, 0, 1, 0, 0, told, 0, 0, 0))
+    monkeypatch.setattr(jsonl.os, "fstat", lambda _: sizes)
+    assert read_document(tmp_path / "d.json", tmp_path, LIMIT) == Document(
+        {"a": [1, 2]}, hashlib.sha256(b'{"a": [1, 2]}').hexdigest(), 13
+    )

@@ -118,6 +118,10 @@ _NO_MORE = (
     "no more processes or threads may be started here; what was there before is whole; raise the limit (`ulimit -u`, "
     "or the container's) and try again"
 )
+_NO_FILES = (
+    "no more files may be open at once here; what was there before is whole; raise the limit (`ulimit -n`) and try "
+    "again"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -134,6 +138,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return fail(f"{error.filename}: {error.strerror}")
         if error.errno == errno.EAGAIN:
             return fail(_NO_MORE)
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return fail(_NO_FILES)
         if error.errno not in _NO_ROOM:
             raise
         return fail(f"{error.strerror}: a file found no room; what was there before is whole; make room and try again")

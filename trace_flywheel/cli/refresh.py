@@ -50,7 +50,7 @@ def refreshed(settings: Any) -> Outcome:
     from trace_flywheel.flow.fork_server import start_ahead
 
     if not (settings.home / "lake").exists() and _holds_much(settings.roots) and may_have_children():
-        start_ahead("trace_flywheel.flow.ingest")  # while everything else is imported
+        start_ahead("trace_flywheel.flow.warmed")  # while everything else is imported
     from trace_flywheel.flow.home import shared
 
     with shared(settings):
@@ -140,7 +140,7 @@ def _bring_up_to_date(settings: Any, lake: Any, before: Any) -> None:
     inputs, headless = before.inputs, None
     if before.todo:
         if not is_small(before.todo) and may_have_children():
-            start_ahead("trace_flywheel.flow.ingest")  # while Dagster is imported
+            start_ahead("trace_flywheel.flow.warmed")  # while Dagster is imported
         print(f"ingesting {len(before.todo)} of {len(before.found)} runs", file=sys.stderr)
     calls = ingestion(lake, settings, before.inputs, before.todo, before.fingerprints)
     with begun(settings.home, calls, publication(settings, before.inputs) if calls else None):

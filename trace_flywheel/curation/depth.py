@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -22,10 +22,8 @@ from trace_flywheel.curation.depth_features import COLUMNS, FEATURES_VERSION, fe
 from trace_flywheel.curation.depth_fit import fit
 from trace_flywheel.curation.depth_saved import arrays_of, info_of
 from trace_flywheel.curation.embedding import DIMENSIONS
+from trace_flywheel.curation.sparse_rows import SparseRows
 from trace_flywheel.records.canonical import content_id, folded, sha256_hex
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 Backend = Literal["ngrams", "embedding"]
 """What a classifier sees beside the cues: n-grams, or sentence vectors too (the extra `embedding`)."""
@@ -88,7 +86,7 @@ class DepthModel:
 
     def label(self, prompts: Sequence[str]) -> tuple[list[str], np.ndarray]:
         """The class of each prompt and the probability that the model gives it, float64 in (0, 1]."""
-        logits = np.asarray(_matrix(prompts, self._backend) @ self._weights, dtype=np.float64) + self._bias
+        logits = _seen(prompts, self._backend).times(self._weights).astype(np.float64) + self._bias
         odds = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
         chances = odds / odds.sum(axis=1, keepdims=True)
         best = chances.argmax(axis=1)
@@ -126,12 +124,10 @@ class DepthModel:
         return cls._of(shipped / "depth_seed_model.npz", info)
 
 
-def _matrix(prompts: Sequence[str], backend: Backend) -> "csr_matrix":
+def _seen(prompts: Sequence[str], backend: Backend) -> SparseRows:
     """What a classifier sees: the n-grams and cues, and with `embedding` sentence vectors after them."""
-    from scipy.sparse import hstack
-
     seen = features(prompts)
-    return seen if backend == "ngrams" else hstack([seen, vectors(prompts)], format="csr")
+    return seen if backend == "ngrams" else seen.beside(SparseRows.of_dense(vectors(prompts)))
 
 
 def _width(backend: Backend) -> int:
@@ -145,7 +141,7 @@ def train(labelled: Iterable[Labelled], backend: Backend = "ngrams") -> DepthMod
     """
     rows = _distinct(labelled)
     labels = np.array([LABELS.index(row.label) for row in rows])
-    columns, weights, bias = fit(_matrix([row.prompt for row in rows], backend), labels, len(LABELS))
+    columns, weights, bias = fit(_seen([row.prompt for row in rows], backend).csr(), labels, len(LABELS))
     info = {
         "labels": LABELS,
         "training_set": training_set_hash(rows),

@@ -6,15 +6,11 @@ scaled, so that the one regularisation of the classifier suits them.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trace_flywheel.curation.depth_asked import HEAD, plain
 from trace_flywheel.curation.embedding import DIGITS, DIMENSIONS, Encoder, encoder
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 SCALE = 4.0
 """Length of a prompt's vector beside the n-gram blocks; better than 10 by cross-validation."""
@@ -27,12 +23,10 @@ def model_encoder() -> Encoder:
     return encoder("the depth classifier's back end (depth.backend, --backend)")
 
 
-def vectors(prompts: Sequence[str]) -> "csr_matrix":
+def vectors(prompts: Sequence[str]) -> np.ndarray:
     """(n, DIMENSIONS) float32."""
-    from scipy.sparse import csr_matrix
-
     rows = [_vector(plain(prompt)[:HEAD]) for prompt in prompts]
-    return csr_matrix(np.array(rows, dtype=np.float32).reshape(len(rows), DIMENSIONS))
+    return np.array(rows, dtype=np.float32).reshape(len(rows), DIMENSIONS)
 
 
 @lru_cache(KEPT)

@@ -9,17 +9,14 @@ Each n-gram block has the same length, so that long prompts do not outweigh shor
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trace_flywheel.curation.depth_asked import asked_in, plain, story
 from trace_flywheel.curation.depth_cues import NAMES, TOLD, cues, told
 from trace_flywheel.curation.depth_kernel import CHAR_BITS, WORD_BITS, blocks
+from trace_flywheel.curation.sparse_rows import SparseRows
 from trace_flywheel.curation.token_kernel import utf8
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 FEATURES_VERSION = 5
 """Goes up when a prompt gets other columns or values: weights of another version mean nothing then."""
@@ -43,10 +40,8 @@ def _table() -> np.ndarray:
 _WORDS = _table()
 
 
-def features(prompts: Sequence[str]) -> "csr_matrix":
-    """(n, COLUMNS) float32: what the classifier sees of each prompt."""
-    from scipy.sparse import csr_matrix, hstack
-
+def features(prompts: Sequence[str]) -> SparseRows:
+    """What the classifier sees of each prompt, `COLUMNS` wide."""
     whole = [plain(prompt) for prompt in prompts]
     texts = [asked_in(text) for text in whole]
     counts = cues(texts, prompts)
@@ -55,5 +50,4 @@ def features(prompts: Sequence[str]) -> "csr_matrix":
     shape = np.log1p(np.hstack([counts, of_story.reshape(len(texts), len(TOLD))]))
     spaced = [f" {' '.join(text.lower().split())} " for text in texts]
     ends, columns, values = blocks([utf8(text, _PUNCTUATION) for text in texts], spaced, _WORDS)
-    grams = csr_matrix((values, columns, ends), shape=(len(texts), COLUMNS - shape.shape[1]))
-    return hstack([csr_matrix(shape), grams], format="csr")
+    return SparseRows.of_dense(shape).beside(SparseRows(ends, columns, values, len(GRAMS)))

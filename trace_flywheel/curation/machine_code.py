@@ -72,6 +72,11 @@ def _machine() -> tuple[str, ...]:
     return llvm.get_process_triple(), llvm.get_host_cpu_name(), features, *versions
 
 
+def ready() -> None:
+    """Load what loading a loop takes."""
+    _machine()
+
+
 def _target() -> Any:
     import llvmlite.binding as llvm
 

@@ -14,6 +14,7 @@ holds the contrast), `group_too_small`, `zero_spread`, then that of the group's 
 """
 
 import math
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -69,15 +70,15 @@ def build_pairs(
     frame: pd.DataFrame,
     alive: np.ndarray,
     members: np.ndarray,
-    hashes: Ragged,
-    norms: Ragged,
+    messages: Callable[[np.ndarray], tuple[Ragged, Ragged]],
     pairs: Pairs,
     seed: int,
 ) -> PairSet:
     """Pairs among the `alive` rows, which passed all stages before and have verdict and reward.
 
-    `members` masks the attempts that count in statistics (not dropped as the same rollout or retried); `hashes` and
-    `norms` are the index's `message_hashes` and `message_norms`, by row.
+    `members` masks the attempts that count in statistics (not dropped as the same rollout or retried); `messages` gives
+    the index's `message_hashes` and `message_norms`, by row, of the rows under a mask. It is asked for those that are
+    compared, and what it gives, half a kilobyte of each, is not held any more when pairs and drops are told.
     """
     groups = pair_groups(frame, members)
     scores = _scores(frame, pairs.delta_source)
@@ -98,12 +99,8 @@ def build_pairs(
     worst = _by_group(cell, rejected_from, (tie, descending(scores.reward), distance))
     open_groups = sorted(best.keys() & worst.keys() - refusals.keys())
     better, worse = [best[g] for g in open_groups], [worst[g] for g in open_groups]
-    said = Conversations(letters(frame["roles"].tolist(), chosen_from | rejected_from), hashes, norms)
-    matched = match(better, worse, scores, said, pairs.per_task)
-    paired = set(matched.group.tolist())
-    for number, group in enumerate(open_groups):
-        if number not in paired:
-            refusals[group] = _refusal(frame, better[number][0], worse[number][0], scores, said)
+    matched, refused = _matched(frame, better, worse, scores, messages, pairs.per_task)
+    refusals |= {open_groups[number]: refusal for number, refusal in refused.items()}
 
     built = _table(frame, groups, matched, scores)
     built["strength"] = strength(frame, members, built)
@@ -113,6 +110,29 @@ def build_pairs(
     fates = fates_of_pairs(alive, cell, built, chosen, below, losers)
     counts = dict(zip(OUTCOMES, matched.better.sum(axis=0).tolist(), strict=True))
     return PairSet(chosen.drop(columns=["cell"]).reset_index(drop=True), fates, counts)
+
+
+def _matched(
+    frame: pd.DataFrame,
+    better: Sequence[Sequence[int]],
+    worse: Sequence[Sequence[int]],
+    scores: Scores,
+    messages: Callable[[np.ndarray], tuple[Ragged, Ragged]],
+    per_task: int,
+) -> tuple[Matched, dict[int, Refusal]]:
+    """The pairs of each group of better and worse rows, and of a group without any why."""
+    compared = np.zeros(len(frame), dtype=bool)
+    for side in (better, worse):
+        compared[[row for rows in side for row in rows]] = True
+    said = Conversations(letters(frame["roles"].tolist(), compared), *messages(compared))
+    matched = match(better, worse, scores, said, per_task)
+    paired = set(matched.group.tolist())
+    refused = {
+        number: _refusal(frame, passing[0], failing[0], scores, said)
+        for number, (passing, failing) in enumerate(zip(better, worse, strict=True))
+        if number not in paired
+    }
+    return matched, refused
 
 
 def unfit(frame: pd.DataFrame) -> np.ndarray:

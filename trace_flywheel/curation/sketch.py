@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from trace_flywheel.curation.compiled import compiled, pays
-from trace_flywheel.curation.token_kernel import fill_ngrams, ngram_hashes_numpy, scratch, utf8
+from trace_flywheel.curation.token_kernel import distinct, fill_ngrams, ngram_hashes_numpy, scratch, utf8
 from trace_flywheel.records.canonical import canonical_arguments
 from trace_flywheel.records.index import PERMUTATIONS
 from trace_flywheel.records.message import Message, text_of
@@ -85,7 +85,7 @@ class Spans:
         if pays("sketch", len(sketches) * 7e-5 + len(hashes) * 3e-7):
             size = _distil(hashes, offsets, _fmix32(hashes), *_permutations(), sketches)
             return cls(sketches, hashes[:size], offsets)
-        sets = [np.unique(hashes[start:end]) for start, end in pairwise(offsets.tolist())]
+        sets = [distinct(hashes[start:end]) for start, end in pairwise(offsets.tolist())]
         for row, shingles in enumerate(sets):
             sketches[row] = _minima_numpy(_fmix32(shingles), *_permutations())
         return cls(sketches, *_ragged(sets))

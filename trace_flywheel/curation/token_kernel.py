@@ -172,3 +172,10 @@ def _token_bounds(data: np.ndarray, mapped: np.ndarray) -> tuple[np.ndarray, np.
     stops = np.flatnonzero(first | np.append(~word, True))
     ends = stops[np.searchsorted(stops, starts, side="right")]
     return starts, ends
+
+
+def distinct(values: np.ndarray) -> np.ndarray:
+    """Sorted values, each once. (`np.unique` imports numpy's masked arrays to tell that these are none.)"""
+    first = np.ones(len(values), dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=first[1:])
+    return values[first]

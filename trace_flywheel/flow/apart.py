@@ -15,7 +15,7 @@ from trace_flywheel.flow.glance import Glance, glance
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.loading import loading
-from trace_flywheel.flow.names import ADVANTAGES, Kind, every, name_of
+from trace_flywheel.flow.names import ADVANTAGES, IN_TURN, Kind, every, name_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import find_version
@@ -125,8 +125,7 @@ def _coming_of(curation: "Curation") -> "Coming":
 
     global _coming
     if _coming is None:
-        # As Dagster takes what is ready: by name, and mixes when what they are made from was checked.
-        expected = sorted(every(curation.settings), key=lambda one: (one[0] == "mix", name_of(*one)))
+        expected = sorted(every(curation.settings), key=lambda one: (IN_TURN.index(one[0]), name_of(*one)))
         _coming = Coming(curation, expected, sum(run.counts.kept for run in curation.runs), _audited)
     return _coming
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from trace_flywheel.flow import apart, ingest
@@ -59,6 +60,7 @@ class Begun:
         self._last: Beside | None = Beside(home)
         self._besides: list[Beside] = []
         self._thread = ThreadPoolExecutor(1)
+        self._starting: Thread | None = None
         self._left: deque[tuple[Call, Future[Any]]] = deque()
         self._prepared: Future[Any] | None = None
 
@@ -66,12 +68,18 @@ class Begun:
         for call in calls:
             self._besides.append(beside := Beside(self._home))
             self._left.append((call, self._thread.submit(_made, beside, call)))
-        for beside in self._besides[1:]:
-            beside.start(_ready)  # so that no call waits for its process
         if last is not None and self._last is not None:
-            load, (function, arguments) = last
-            self._last.start(load)
-            self._prepared = self._thread.submit(self._last.call, function, *arguments)
+            self._prepared = self._thread.submit(_prepared, self._last, last)
+        self._starting = Thread(target=self._start, args=(self._besides[1:], self._last, last), daemon=True)
+        self._starting.start()
+
+    @staticmethod
+    def _start(besides: Sequence[Beside], last: Beside | None, loads: Last | None) -> None:
+        """Have the processes there, so that no call waits for its own; the server may still be loading."""
+        for beside in besides:
+            beside.start(_ready)
+        if last is not None and loads is not None:
+            last.start(loads[0])
 
     def take(self, call: Call) -> Future[Any] | None:
         """What this call gives, if it is the next one; all others are ended if it is not."""
@@ -99,12 +107,20 @@ class Begun:
             self._besides.append(self._last)
             self._last = self._prepared = None
         self._thread.shutdown(cancel_futures=True)
+        if self._starting is not None:
+            self._starting.join()
         while self._besides:
             self._besides.pop().close()  # returns when its process is over
 
 
 def _ready() -> None:
     """Of a process that has nothing to load."""
+
+
+def _prepared(beside: Beside, last: Last) -> None:
+    load, (function, arguments) = last
+    beside.start(load)
+    beside.call(function, *arguments)
 
 
 def _made(beside: Beside, call: Call) -> Any:

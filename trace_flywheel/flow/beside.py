@@ -13,9 +13,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
-from trace_flywheel.flow.children import end_with_the_caller, may_have_children
+from trace_flywheel.flow.children import end_with_the_caller, interruptible, may_have_children
 from trace_flywheel.flow.fork_server import context_of
-from trace_flywheel.lake.lock import working
+from trace_flywheel.lake.lock import leave, working
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.sources.reader import Run
 from trace_flywheel.sources.run_state import is_within
@@ -56,6 +56,7 @@ class Beside:
             result, error = made.result()
         except BrokenProcessPool:
             self._pool = None
+            leave(self._home)
             raise FlywheelError("the process that worked on it died (out of memory, or a crash in a library)") from None
         if error is not None:
             raise error
@@ -89,6 +90,7 @@ class Beside:
         with self._starting:
             self._killed = True
             for process in list(self._processes()):
+                leave(self._home)
                 process.kill()
 
     def _processes(self) -> Iterable[Any]:
@@ -100,7 +102,7 @@ def _called(
     home: Path, shared: bool, function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> tuple[Any, Exception | None]:
     try:
-        with working(home, shared):
+        with interruptible(), working(home, shared):
             return function(*arguments), None
     except Exception as error:  # raised again by the caller, without a chain that would hide it
         if not isinstance(error, FlywheelError | OSError):  # a full disk is told in one line

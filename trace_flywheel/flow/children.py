@@ -3,8 +3,11 @@
 import fcntl
 import multiprocessing
 import os
+import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 ROOM = 32
@@ -54,7 +57,10 @@ def _has_room() -> bool:
 
 
 def end_with_the_caller() -> None:
-    """From now on this process ends when the one that started it does: killed, that one can tell nobody."""
+    """From now on this process ends when the one that started it does: killed, that one can tell nobody. And it ends
+    without a word at Ctrl-C, which every process of a terminal gets, unless it is at work (`interruptible`)."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     caller = multiprocessing.parent_process()
     if caller is not None and sys.platform == "linux":
         # The kernel ends it (SIGIO) when the caller's end of this pipe closes: a thread waits for the interpreter's
@@ -68,3 +74,15 @@ def end_with_the_caller() -> None:
             os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Work in a process that ends with its caller: Ctrl-C interrupts it, so that it takes back what is half made."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -145,7 +145,8 @@ def read_columns(path: Path, names: Sequence[str], meanwhile: str = "the index w
 
 
 class _Lists:
-    """Lists that grow without a second copy: their buffer is extended in place."""
+    """Lists of `n` rows that grow without a second copy of most of them: from the first ones it is told how many values
+    all will have, and what is never written to is no memory."""
 
     def __init__(self, dtype: Any, n: int) -> None:
         self._values, self._used = np.empty(1 << 16, dtype=dtype), 0
@@ -153,10 +154,12 @@ class _Lists:
 
     def add(self, values: np.ndarray, offsets: np.ndarray) -> None:
         end = self._used + len(values)
-        if end > len(self._values):
-            self._values.resize(max(end, len(self._values) * 5 // 4), refcheck=False)
-        self._values[self._used : end] = values
         rows = len(offsets) - 1
+        if end > len(self._values):
+            told = end * (len(self._offsets) - 1) // max(self._n + rows, 1)
+            before, self._values = self._values, np.empty(max(end, told) * 5 // 4, dtype=self._values.dtype)
+            self._values[: self._used] = before[: self._used]
+        self._values[self._used : end] = values
         self._offsets[self._n + 1 : self._n + rows + 1] = offsets[1:] + self._used
         self._used, self._n = end, self._n + rows
 

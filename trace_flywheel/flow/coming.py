@@ -26,8 +26,8 @@ Named = tuple[Kind, str | None]
 """Kind and recipe."""
 LEAST_AHEAD, ROLLOUTS_AHEAD = 2, 40_000
 """Datasets: two always, so that a large one never waits for the small one before it; four of 10,000 rollouts each."""
-LAST = 1_000
-"""Rank from which on audits are made: nobody asks for them before all datasets are published."""
+LATER = 0.5
+"""A dataset is audited before rows of the next one are made: the audit is asked for first."""
 PATIENCE = 10.0
 """Seconds that a process which ends waits for a dataset to remove what was made of it."""
 
@@ -142,7 +142,7 @@ class _Dataset(Turn):
             self._audit(curation)
 
     def _audit(self, curation: Curation) -> None:
-        rank.set(LAST + self.rank)
+        rank.set(self.rank + LATER)
         try:
             self._stop_if_given_up()
             self.audited.set_result(self._coming.audit(curation, name_of(*self.name)))

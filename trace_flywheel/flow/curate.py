@@ -126,8 +126,8 @@ def pairs(index: Index, common: Attempts, holdout: Holdout, settings: Settings) 
     failing = (index.frame["verdict"] == "fail").to_numpy(dtype=bool) & settings.pairs.errored_rejected
     funnel.take(quality_drops(index.frame, funnel.alive, "pair", failing))
     funnel.take(crossing_drops(funnel, index, settings))
-    hashes, norms = index.columns.messages(funnel.alive)
-    built = build_pairs(index.frame, funnel.alive.copy(), common.members, hashes, norms, settings.pairs, settings.seed)
+    alive, read = funnel.alive.copy(), index.columns.messages
+    built = build_pairs(index.frame, alive, common.members, read, settings.pairs, settings.seed)
     funnel.take(built.drops)
     used = np.union1d(built.table["chosen"].to_numpy(np.int64), built.table["rejected"].to_numpy(np.int64))
     if not np.array_equal(used, np.flatnonzero(funnel.alive)):

@@ -19,7 +19,7 @@ from trace_flywheel.curation.depth import DepthModel
 from trace_flywheel.flow import funnel
 from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.decided import decided
-from trace_flywheel.flow.fates import fates_of, needs_grading
+from trace_flywheel.flow.fates import Fates, needs_grading
 from trace_flywheel.flow.finishing import Finished, Making, finish, finish_piece
 from trace_flywheel.flow.frame import Index
 from trace_flywheel.flow.freshness import CODE, wanted_digest
@@ -40,7 +40,7 @@ from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
 from trace_flywheel.lake.draft import Draft, drafting
 from trace_flywheel.lake.files import replace_text
-from trace_flywheel.lake.ledger import ledger_of, ordered
+from trace_flywheel.lake.ledger import ledger_of
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.fate import Stage
 from trace_flywheel.redaction.redact import redactor
@@ -98,30 +98,30 @@ def balanced_mix(curation: Curation, recipe: str | None = None, turn: Turn = ALO
     version = dataset.read_version(source.path)
     model = DepthModel.load(depth_classifier(curation, recipe).path)
     chosen = choose(version, model, settings.mix, settings.seed, curation.index.frame)
-    before = dataset.fates(version)
     reason = loss(chosen)
-    if reason is not None and not _must_give_way(standing(lake, name), before):
-        ledger = ledger_of(mixed_fates(before, chosen, set(), {}, settings.mix.target))
+    if reason is not None and not _must_give_way(standing(lake, name), version):
+        before = dataset.fates_in_order(version)
+        ledger = ledger_of(pa.concat_tables(mixed_fates(before, chosen, set(), {}, settings.mix.target)))
         told = {"reason": reason, "mix": _told(chosen), "ledger": ledger.as_json()}
         turn.decided()
         turn.wait()
         return refused_as(lake, name, lake.put(refusals_of(name), {}, digest, told))
-    wanted = [p for p in dataset.provenance(version) if p.row_id in chosen.kept]
     layouts = layouts_for("sft", settings.layouts)
     with (
         drafting(lake.home, name, [one.NAME for one in layouts]) as draft,
         closing(Reused(draft, curation, "sft", layouts, settings, source.name)) as reused,
     ):
-        row_ids = {(p.run_id, p.trace_ids[0]): p.row_id for p in wanted}
+        about = dataset.provenance(version, dataset.ADDRESSES)
+        row_ids = {(p.run_id, p.trace_ids[0]): p.row_id for p in about if p.row_id in chosen.kept}
         make = partial(_finished_here, draft, curation, layouts, settings)
         with closing(reused.finished(_named(curation.index, row_ids), make)) as finished:
             rows = _of_ids(finished, row_ids, chosen.weights)
             done = add_rows(draft, rows, layouts, settings, "sft", chosen.places)
-        written = done.uses.numbers.keys()
+        written = done.uses.numbers
         late = {drop.evidence["row_id"]: drop for drop in done.late.values()}
-        fates = mixed_fates(before, chosen, written, late, settings.mix.target)
+        fates = mixed_fates(dataset.fates_in_order(version), chosen, written, late, settings.mix.target)
         kinds = dict(sorted(done.kinds.items()))
-        tasks = {p.task_id for p in wanted if p.row_id in written}
+        tasks = {p.task_id for p in dataset.provenance(version, dataset.ADDRESSES) if p.row_id in written}
         thresholds = {t: at for t, at in source.facts["thresholds"].items() if t in tasks}
         facts = {
             **source.facts,
@@ -144,16 +144,16 @@ def balanced_mix(curation: Curation, recipe: str | None = None, turn: Turn = ALO
     return published_as(made)
 
 
-def _must_give_way(before: Made | None, fates: pa.Table) -> bool:
+def _must_give_way(before: Made | None, source: dataset.Version) -> bool:
     """Whether a version holds rows that were withdrawn, erased or held out since."""
     if before is None:
         return False
     barred = {
         (fate["run_id"], fate["trace_id"])
-        for fate in fates.select(["run_id", "trace_id", "stage", "reason"]).to_pylist()
+        for fate in dataset.fates(source, ("run_id", "trace_id", "stage", "reason")).to_pylist()
         if fate["stage"] in (Stage.GOLDEN, Stage.REDACT) or fate["reason"] in ("withdrawn", "purged")
     }
-    rows = dataset.provenance(dataset.read_version(before.path))
+    rows = dataset.provenance(dataset.read_version(before.path), dataset.ADDRESSES)
     return any((row.run_id, row.trace_ids[0]) in barred for row in rows)
 
 
@@ -196,7 +196,7 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None, turn: Tu
         # Whoever is still at work ends before the draft goes.
         with closing(reused.finished(curated, make)) as finished:
             done = add_rows(draft, finished, layouts, settings, kind)
-        fates = ordered(fates_of(curated, done.uses, done.late))
+        fates = Fates(curated, done.uses, done.late)
         pa.default_memory_pool().release_unused()
         shown = {"kinds": dict(sorted(done.kinds.items())), "corpora": list(curation.corpora_digest)}
         shown |= done.about.as_facts()

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from multiprocessing import forkserver, resource_tracker
 from typing import Any
@@ -19,8 +20,13 @@ ROOM_FOR_SOCKETS = 107 - len("/pymp-12345678/listener-12345678")
 SPARING = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
 """Unless the environment says otherwise: one heap for all threads, Arrow's too. Where each thread and each library has
 its own, what one freed is of no use to another: of a process over all runs that was a quarter of its memory."""
+UNSAID = "ignore:resource_tracker:UserWarning"
+"""That a killed process left locks behind: the tracker, which removes them, would tell the terminal."""
 STAYING = "trace_flywheel.flow.staying"
 """Imported last: what the server has loaded, no process of its walks, nor the server itself when it ends."""
+
+_starting = threading.Lock()
+"""The environment belongs to all threads."""
 
 
 def context_of(function: Callable[..., Any]) -> Any:
@@ -54,17 +60,22 @@ def _context(module: str) -> Any:
 def _start() -> None:
     """Have the server run. It ignores Ctrl-C, which every process of a terminal gets, but only once it has imported its
     modules: until then (`STAYING`) the signal waits."""
-    resource_tracker.ensure_running()  # is started with the server, and would let the signal through
-    server: Any = getattr(forkserver, "_forkserver", forkserver)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    unsaid = {name: value for name, value in SPARING.items() if name not in os.environ}
-    os.environ.update(unsaid)  # is heeded when a program begins: the server hands it down with its memory
+    sys.warnoptions.append(UNSAID)  # which a Python that is started gets as arguments
     try:
-        server.ensure_running()
+        resource_tracker.ensure_running()  # is started with the server, and would let the signal through
     finally:
-        for name in unsaid:
-            del os.environ[name]
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        sys.warnoptions.remove(UNSAID)
+    server: Any = getattr(forkserver, "_forkserver", forkserver)
+    with _starting:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        unsaid = {name: value for name, value in SPARING.items() if name not in os.environ}
+        os.environ.update(unsaid)  # is heeded when a program begins: the server hands it down with its memory
+        try:
+            server.ensure_running()
+        finally:
+            for name in unsaid:
+                del os.environ[name]
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _make_room_for_sockets() -> None:

@@ -23,6 +23,9 @@ from trace_flywheel.lake.sidecar import LakeError, Sidecar
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.records.fate import Drop
 
+ALIKE = frozenset({"source_format", "source_path", "roles"})
+"""Columns in which many rollouts say the same, and which are looked at row by row: their texts stand there once."""
+
 
 @dataclass(frozen=True)
 class Index:
@@ -70,8 +73,15 @@ def _sorted(table: pa.Table) -> pd.DataFrame:
     keys = [(name, "ascending") for name in ("run_id", "trace_id", "part", "position")]
     order = pc.sort_indices(table, sort_keys=keys)
     table, columns = table.select(DECIDING), {}
+    missing = pa.table({"texts": pa.nulls(len(table), pa.large_string())}).to_pandas()["texts"]
     for name in DECIDING:
-        columns[name] = table.select([name]).take(order).combine_chunks().to_pandas()[name]
+        if pa.types.is_string(table[name].type) and table[name].null_count == len(table):
+            columns[name] = missing.copy()  # a column of its own over the same values, which never change
+        else:
+            taken = table[name].take(order).combine_chunks()
+            taken = taken.dictionary_encode() if name in ALIKE else taken
+            columns[name] = pa.table({name: taken}).to_pandas()[name]
+            del taken
         table = table.drop_columns([name])
         pa.default_memory_pool().release_unused()  # freed pages would stay this process's
     return pd.DataFrame(columns, copy=False)

@@ -118,6 +118,7 @@ class Parts(msgspec.Struct, frozen=True):
     erased: Erased
 
 
+@few_collections()
 def redact_parts(policy: Policy, task: Parts) -> Outcome:
     redact = redactor(policy).redact_told
     spelt: Spelt = {}
@@ -184,6 +185,7 @@ def seconds_of(task: Chunk | Parts | Described) -> float:
     return 0.0
 
 
+@few_collections()
 def describe_part(shared: Describing, task: Described) -> Outcome:
     path = task.folder / f"part-{task.number:05d}.parquet"
     path.unlink(missing_ok=True)

@@ -5,21 +5,18 @@ class is the depth (by the classifier, by the work's evidence, or both) or any c
 ids: what is chosen is what was published.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-import orjson
 import pandas as pd
 import pyarrow as pa
 
 from trace_flywheel.curation.mix import MixReport, MixShortageError, target_mix
-from trace_flywheel.curation.supervised_tokens import supervised_tokens
-from trace_flywheel.flow.depth.rows import SPELLING, UNCERTAIN, Classifier, FileRow
-from trace_flywheel.flow.depth.score import Depth, How, depths
+from trace_flywheel.flow.depth.rows import UNCERTAIN, Classifier
+from trace_flywheel.flow.mix_classes import by_column, by_depth
 from trace_flywheel.lake.columns import table
-from trace_flywheel.lake.dataset import Version, lines, provenance
+from trace_flywheel.lake.dataset import ADDRESSES, Version, provenance
 from trace_flywheel.lake.ledger import FATES_SCHEMA, ordered
 from trace_flywheel.records.canonical import canonical_json
 from trace_flywheel.records.errors import FlywheelError
@@ -27,8 +24,6 @@ from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.shortage import shortage_of
 from trace_flywheel.settings import Mix
 
-BATCH, BATCH_BYTES = 2_000, 1_000_000
-"""Prompts that are labelled at once, and bytes of rows: as Python's objects those take six times as much."""
 DEPTH = "depth"
 COLUMNS = (
     "agent",
@@ -80,21 +75,16 @@ def choose(version: Version, model: Classifier, mix: Mix, seed: int, frame: pd.D
 
     Raises `FlywheelError` where `shortage = fail` and a class is short, and for a column that nobody has.
     """
-    owners: dict[str, Address] = {p.row_id: (p.run_id, p.trace_ids[0]) for p in provenance(version)}
-    labels = _by_depth(model, mix) if mix.column == DEPTH else _by_column(mix.column, frame, owners)
+    owners: dict[str, Address] = {p.row_id: (p.run_id, p.trace_ids[0]) for p in provenance(version, ADDRESSES)}
+    if mix.column == DEPTH:
+        found = by_depth(version, model, mix)
+    else:
+        found = by_column(version, _values(mix.column, frame, owners))
     rollouts: dict[Address, _Rollout] = {}
-    unsure: dict[str, dict[str, Any]] = {}
-    apart: Counter[str] = Counter()
-    for row, label, depth in labels(_rows(version)):
-        row_id = row.value["row_id"]
+    for row_id, label, size in zip(found.row_ids, found.labels, found.sizes, strict=True):
         own = rollouts.setdefault(owners[row_id], _Rollout([], label))
         own.row_ids.append(row_id)
-        own.size += supervised_tokens(row.value["messages"])
-        if depth is not None:
-            if depth.trajectory and depth.classifier and depth.trajectory != depth.classifier:
-                apart[f"{SPELLING[depth.classifier]}/{SPELLING[depth.trajectory]}"] += 1
-            if label == UNCERTAIN:
-                unsure[row_id] = {"guess": depth.label, "confidence": depth.confidence and round(depth.confidence, 4)}
+        own.size += size
     out = {name for own in rollouts.values() if own.label == UNCERTAIN for name in own.row_ids}
     out = out if mix.column == DEPTH and mix.uncertain == "exclude" else set()
     part = [own for own in rollouts.values() if own.row_ids[0] not in out]
@@ -115,46 +105,13 @@ def choose(version: Version, model: Classifier, mix: Mix, seed: int, frame: pd.D
         frozenset(places),
         mixed.report,
         places,
-        dict(sorted(apart.items())),
-        {row_id: unsure.get(row_id, {}) for row_id in sorted(out)},
+        dict(sorted(found.disagreements.items())),
+        {row_id: found.unsure.get(row_id, {}) for row_id in sorted(out)},
     )
 
 
-_Labels = Callable[[Iterator[FileRow]], Iterator[tuple[FileRow, str, Depth | None]]]
-
-
-def _rows(version: Version) -> Iterator[FileRow]:
-    for number, line in enumerate(lines(version), 1):
-        yield FileRow(number, line, orjson.loads(line))
-
-
-def _batches(rows: Iterator[FileRow]) -> Iterator[list[FileRow]]:
-    batch: list[FileRow] = []
-    size = 0
-    for row in rows:
-        batch.append(row)
-        size += len(row.data)
-        if len(batch) >= BATCH or size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _by_depth(model: Classifier, mix: Mix) -> _Labels:
-    how = How(turn="first", depth_from=mix.depth_from)
-
-    def labelled(rows: Iterator[FileRow]) -> Iterator[tuple[FileRow, str, Depth | None]]:
-        for batch in _batches(rows):
-            for row, depth in zip(batch, depths(batch, model, how), strict=True):
-                sure = depth.confidence is None or depth.confidence >= mix.min_confidence
-                label = depth.label if depth.label is not None and sure else UNCERTAIN
-                yield row, "other" if label == UNCERTAIN and mix.uncertain == "other" else label, depth
-
-    return labelled
-
-
-def _by_column(column: str, frame: pd.DataFrame, owners: Mapping[str, Address]) -> _Labels:
+def _values(column: str, frame: pd.DataFrame, owners: Mapping[str, Address]) -> dict[str, str]:
+    """What stands in a column of the rollouts, by row id."""
     if column not in COLUMNS:
         raise FlywheelError(f"mix.column: {column!r} is none of {DEPTH}, {', '.join(COLUMNS)}")
     wanted = set(owners.values())
@@ -163,12 +120,7 @@ def _by_column(column: str, frame: pd.DataFrame, owners: Mapping[str, Address]) 
         for run, trace, value in zip(frame["run_id"], frame["trace_id"], frame[column], strict=True)
         if (run, trace) in wanted
     }
-
-    def labelled(rows: Iterator[FileRow]) -> Iterator[tuple[FileRow, str, Depth | None]]:
-        for row in rows:
-            yield row, values[owners[row.value["row_id"]]], None
-
-    return labelled
+    return {row_id: values[owner] for row_id, owner in owners.items()}
 
 
 def loss(chosen: Chosen) -> str | None:
@@ -182,24 +134,26 @@ def loss(chosen: Chosen) -> str | None:
 
 
 def mixed_fates(
-    fates: pa.Table,
+    fates: Iterable[pa.Table],
     chosen: Chosen,
-    written: Set[str],
+    written: Container[str],
     late: Mapping[str, Drop],
     target: Mapping[str, float],
-) -> pa.Table:
-    """The fates of the SFT set, with those of its kept rollouts that lost their last row to the mix.
+) -> Iterator[pa.Table]:
+    """The fates of the SFT set, with those of its kept rollouts that lost their last row to the mix; piece by piece,
+    as they come: in their order, no two of one trace in two pieces.
 
     `written`: ids of the rows that were published. `late`: by row id, drops of the publication itself.
     """
     import pyarrow.compute as pc
 
-    kept = [
-        {**fate, "row_ids": left} if left else _dropped(fate, chosen, late, target)
-        for fate in fates.filter(fates["kept"]).to_pylist()
-        for left in [[row_id for row_id in fate["row_ids"] if row_id in written]]
-    ]
-    return ordered(pa.concat_tables([fates.filter(pc.invert(fates["kept"])), table(kept, FATES_SCHEMA)]))
+    for piece in fates:
+        kept = [
+            {**fate, "row_ids": left} if left else _dropped(fate, chosen, late, target)
+            for fate in piece.filter(piece["kept"]).to_pylist()
+            for left in [[row_id for row_id in fate["row_ids"] if row_id in written]]
+        ]
+        yield ordered(pa.concat_tables([piece.filter(pc.invert(piece["kept"])), table(kept, FATES_SCHEMA)]))
 
 
 def _dropped(

@@ -24,6 +24,9 @@ SUFFIX = {"sft": "sft", "pair": "dpo", "kto": "kto", "rl": "rl", "prompt": "prom
 Kind = Literal["sft", "pair", "kto", "rl", "prompt", "mix"]
 KINDS: tuple[Kind, ...] = ("sft", "pair", "kto", "rl", "prompt", "mix")
 """A mix stands after the SFT set that it is made from."""
+IN_TURN: tuple[Kind, ...] = ("pair", "sft", "prompt", "mix", "kto", "rl")
+"""Kinds as a pass makes them: first what is soon decided, so that the others are while its rows are made, then what a
+mix is made from, and what has few rows while the many of the last are made: at the end nothing else is left to do."""
 
 
 def name_of(kind: Kind, recipe: str | None = None) -> str:

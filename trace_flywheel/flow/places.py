@@ -10,7 +10,7 @@ import threading
 from bisect import insort
 from contextvars import ContextVar
 
-rank: ContextVar[int] = ContextVar("rank", default=0)
+rank: ContextVar[float] = ContextVar("rank", default=0)
 """Of the thread that asks. Among equals who asked first comes first."""
 
 
@@ -19,7 +19,7 @@ class Places:
 
     def __init__(self, number: int) -> None:
         self._free = number
-        self._asked: list[tuple[int, int]] = []
+        self._asked: list[tuple[float, int]] = []
         self._numbers = itertools.count()
         self._changed = threading.Condition()
 

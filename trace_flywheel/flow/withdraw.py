@@ -136,7 +136,7 @@ def _without(made: Made, curation: Curation, digest: str) -> Made | None:
         finisher = Finisher(layouts, redactor(policy_of(settings)), curation.holdout)
         rows = finish(_once(version, gone), finisher, draft.folder)
         done = add_rows(draft, rows, layouts, as_then, version.manifest["kind"], places)
-        written = done.uses.numbers.keys()
+        written = set(done.uses.numbers)
         kept = {row.row_id: row for row in about}
         if kept.keys() - gone != written:
             raise LakeError(f"{made.name}: a row no longer passes the last gate; run `flywheel refresh` instead")
@@ -149,7 +149,7 @@ def _without(made: Made, curation: Curation, digest: str) -> Made | None:
             "facts": _facts(version.manifest["facts"], done, version.rows - len(draft)),
         }
         draft.write(partial(copied, curation.crew, policy_of(settings)))
-        return published_as(draft.publish(fates, then, manifest, card, settings.versions.keep))
+        return published_as(draft.publish([fates], then, manifest, card, settings.versions.keep))
 
 
 def _once(version: dataset.Version, gone: set[str]) -> Iterator[tuple[tuple[int, ...], Row]]:

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from trace_flywheel.flow.children import end_with_the_caller, may_have_children
+from trace_flywheel.flow.children import end_with_the_caller, interruptible, may_have_children
 from trace_flywheel.flow.fork_server import context_of, is_started
 from trace_flywheel.flow.places import Places
 from trace_flywheel.records.errors import FlywheelError
@@ -201,7 +201,8 @@ def _start(function: Callable[..., Any], shared: Any) -> None:
 def _in_worker(task: Any) -> Any:
     if _work is None:
         raise RuntimeError("a worker process was not started by _pool")
-    return guarded(*_work, task)
+    with interruptible():
+        return guarded(*_work, task)
 
 
 def guarded(function: Callable[[Shared, Task], Result], shared: Shared, task: Task) -> Result | Crash:

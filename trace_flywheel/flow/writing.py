@@ -87,7 +87,7 @@ def add_rows(
             continue
         split = split_of(about.task_id, settings.splits, settings.seed)
         draft.add(msgspec.structs.replace(about, split=split), came, (0,) if places is None else places[about.row_id])
-        done.uses.add(row.sources, draft.numbers[about.row_id])
+        done.uses.add(row.sources, len(draft.numbers) - 1)
         done.about.add(about, row.label)
         done.kinds[about.kind] = done.kinds.get(about.kind, 0) + 1
         versions = done.graders.setdefault(about.grader or "none", set())

@@ -32,6 +32,10 @@ CANONICAL = "messages"
 MANIFEST = "dataset-manifest.v1"
 BATCH = 1_000
 """Rows whose provenance stands as Python's objects at a time."""
+FATES = 4_096
+"""Fates of a version that stand as a table at a time."""
+ADDRESSES = ("row_id", "kind", "task_id", "run_id", "trace_ids")
+"""What of the provenance of a row says whose it is."""
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -142,6 +146,29 @@ def fates(version: Version, columns: Sequence[str] | None = None) -> "pa.Table":
     import pyarrow.parquet as pq
 
     return pq.read_table(version.path / "fates.parquet", columns=columns and list(columns))
+
+
+def fates_in_order(version: Version) -> "Iterator[pa.Table]":
+    """Few at a time; those of one trace are never parted."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rest: pa.Table | None = None
+    with pq.ParquetFile(version.path / "fates.parquet") as file:
+        for batch in file.iter_batches(FATES, use_threads=False):
+            some = pa.Table.from_batches([batch])
+            some = some if rest is None else pa.concat_tables([rest, some])
+            start = some.num_rows - 1
+            while start > 0 and _trace(some, start - 1) == _trace(some, some.num_rows - 1):
+                start -= 1
+            yield some.slice(0, start)
+            rest = some.slice(start)
+    if rest is not None:
+        yield rest
+
+
+def _trace(fates: "pa.Table", row: int) -> tuple[str, str]:
+    return fates["run_id"][row].as_py() or "", fates["trace_id"][row].as_py() or ""
 
 
 def provenance(version: Version, columns: Sequence[str] | None = None) -> Iterator[Provenance]:

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,18 @@ import pyarrow as pa
 
 from trace_flywheel.lake.dataset import CANONICAL, MANIFEST, Version, manifest_validator, prune, read_version
 from trace_flywheel.lake.files import new_file, replace_text, settle, sweep, syncing, workplace
-from trace_flywheel.lake.ledger import BATCH, content_of, ledger_of
+from trace_flywheel.lake.ledger import FATES_SCHEMA, Ledger, Sums, tell
+from trace_flywheel.lake.numbers import Numbers
 from trace_flywheel.lake.order import ranks
 from trace_flywheel.lake.origins import Origins
-from trace_flywheel.lake.parts import write_table
+from trace_flywheel.lake.parts import TableFile, write_table
 from trace_flywheel.lake.shards import SPLITS, Shard, cut, shard_stem, write_shard
 from trace_flywheel.lake.spool import Place, Places, unspool
 from trace_flywheel.records.canonical import content_id
 from trace_flywheel.records.rows import Provenance
+
+GROUP = 4_096
+"""Fates that stand as a table at a time, and in a row group of their file."""
 
 
 class Draft:
@@ -36,7 +41,7 @@ class Draft:
     def __init__(self, base: Path, name: str, folder: Path, layouts: Sequence[str]) -> None:
         self.name, self._base, self.folder = name, base, folder
         self._layouts = (CANONICAL, *sorted(set(layouts) - {CANONICAL}))
-        self.numbers: dict[str, int] = {}
+        self.numbers = Numbers()
         """Of the rows by their ids, as they came."""
         self.origins = Origins(folder)
         self._places = {name: Places() for name in self._layouts}
@@ -55,7 +60,7 @@ class Draft:
         row_id, number = provenance.row_id, len(self.numbers)
         if places[CANONICAL].lines != 1:
             raise ValueError(f"row {row_id}: {places[CANONICAL].lines} canonical lines, not one")
-        if self.numbers.setdefault(row_id, number) != number:
+        if self.numbers.add(row_id) != number:
             raise ValueError(f"row {row_id} was added before")
         for name, of_layout in self._places.items():
             of_layout.add(places[name])
@@ -73,7 +78,7 @@ class Draft:
         """The numbers of the rows in their order, and of each its split. To be asked for once all were added."""
         rows, splits = np.array(self._row), np.array(self._split)
         of_task = ranks(list(self._tasks))[np.array(self._task)]
-        keys = (ranks(list(self.numbers))[rows], of_task[rows], np.array(self._at), splits[rows])
+        keys = (self.numbers.ranks()[rows], of_task[rows], np.array(self._at), splits[rows])
         rows = rows[np.lexsort(keys)]
         return rows, splits[rows]
 
@@ -105,7 +110,7 @@ class Draft:
 
     def publish(
         self,
-        fates: pa.Table,
+        fates: Iterable[pa.Table],
         settings: Mapping[str, Any],
         manifest: Mapping[str, Any],
         card: Callable[[dict[str, Any]], str],
@@ -113,16 +118,11 @@ class Draft:
     ) -> Version:
         """Make it the newest version; its files are written here, unless `write` did.
 
-        `manifest` is what the caller knows (kind, inputs, code); `card` makes the README from the finished manifest.
+        `fates` come once, piece by piece, in their order (`ledger.ordered`). `manifest` is what the caller knows (kind,
+        inputs, code); `card` makes the README from the finished manifest.
         Raises `AssertionError` when the fates do not account for every row.
         """
-        import pyarrow.compute as pc
-
-        ledger = ledger_of(fates)
-        claimed = pc.unique(pc.list_flatten(fates["row_ids"]))
-        known = all(row in self.numbers for part in _parts(claimed) for row in part.to_pylist())
-        if len(claimed) != len(self.numbers) or not known:
-            raise AssertionError(f"{self.name}: fates keep {len(claimed)} rows, {len(self.numbers)} were written")
+        ledger, told = self._accounted(fates)
         if not self._files:
             self.write()
         rows, splits, listed = *self._ordered, self._files
@@ -145,7 +145,7 @@ class Draft:
             },
             **manifest,
         }
-        version = content_id([document, content_of(fates)], 16)
+        version = content_id([document, told], 16)
         document["version"] = version
         if (existing := self._base / version).exists():
             replace_text(self._base / "latest", version + "\n")
@@ -153,7 +153,6 @@ class Draft:
             return msgspec.structs.replace(read_version(existing), rows=len(rows), manifest=document)
         pa.default_memory_pool().release_unused()
         self.origins.write(self.folder / "provenance.parquet", rows)
-        write_table(self.folder / "fates.parquet", fates)
         manifest_validator().validate(document)
         text = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode() + "\n"
         for file_name, content in (("manifest.json", text), ("README.md", card(document))):
@@ -166,14 +165,47 @@ class Draft:
         prune(self._base, version, keep)
         return Version(self.name, version, final, len(rows), document, new=True)
 
+    def _accounted(self, fates: Iterable[pa.Table]) -> tuple[Ledger, str]:
+        """Write the fates as they come: of a hundred thousand, evidence alone is tens of MB. Gives their sums, and
+        the sha256 of what they say."""
+        path, sums, digest = self.folder / "fates.parquet", Sums(), hashlib.sha256()
+        is_claimed, unknown = np.zeros(len(self.numbers), dtype=bool), 0
+        groups = _groups(fates)
+        if (first := next(groups, None)) is None:
+            write_table(path, pa.Table.from_batches([], FATES_SCHEMA))
+        else:
+            with TableFile(path, FATES_SCHEMA) as file:
+                for group in chain([first], groups):
+                    sums.add(group)
+                    tell(digest, group)
+                    for row_id in group["row_ids"].combine_chunks().flatten().to_pylist():
+                        if (number := self.numbers.get(row_id)) is None:
+                            unknown += 1
+                        else:
+                            is_claimed[number] = True
+                    file.write(group)
+        if unknown or not is_claimed.all():
+            claimed = unknown + int(is_claimed.sum())
+            raise AssertionError(f"{self.name}: fates keep {claimed} rows, {len(self.numbers)} were written")
+        return sums.ledger(), digest.hexdigest()
+
     def close(self) -> None:
         """Remove what was written on the way."""
         self.origins.close()
         unspool(self.folder)
 
 
-def _parts(values: pa.Array) -> Iterator[pa.Array]:
-    return (values.slice(at, BATCH) for at in range(0, len(values), BATCH))
+def _groups(fates: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Fates by the row group, whatever they come in: the same fates give the same bytes."""
+    waiting: list[pa.Table] = []
+    for piece in fates:
+        waiting.append(piece)
+        while sum(map(len, waiting)) >= GROUP:
+            some = pa.concat_tables(waiting)
+            waiting = [some.slice(GROUP)]
+            yield some.slice(0, GROUP).combine_chunks()
+    if sum(map(len, waiting)):
+        yield pa.concat_tables(waiting).combine_chunks()
 
 
 @contextmanager

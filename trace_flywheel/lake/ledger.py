@@ -4,9 +4,9 @@ A fate is one rollout in one dataset: kept with its rows, or dropped at one stag
 fates of a version are its `fates.parquet`, and part of what names it.
 """
 
-import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -15,6 +15,9 @@ import pyarrow as pa
 
 from trace_flywheel.lake.columns import table
 from trace_flywheel.records.fate import Stage
+
+if TYPE_CHECKING:
+    import hashlib
 
 FATES_SCHEMA = pa.schema(
     [
@@ -63,35 +66,53 @@ class Ledger(msgspec.Struct, frozen=True):
         return tuple(steps)
 
 
+class Sums:
+    """The ledger of fates that come in pieces; `add` each."""
+
+    def __init__(self) -> None:
+        self._entered = self._kept = 0
+        self._dropped: Counter[tuple[str, str]] = Counter()
+
+    def add(self, fates: pa.Table) -> None:
+        """Raises `AssertionError` when a fate is neither kept nor dropped with a reason."""
+        import pyarrow.compute as pc  # a thousand functions, made when it is imported; sums need none
+
+        self._entered += fates.num_rows
+        self._kept += pc.sum(fates["kept"]).as_py() or 0
+        lost = (
+            fates.select(["stage", "reason"])
+            .filter(pc.invert(fates["kept"]))
+            .group_by(["stage", "reason"])
+            .aggregate([([], "count_all")])
+        )
+        for row in lost.to_pylist():
+            if row["stage"] is None or row["reason"] is None:
+                raise AssertionError(f"{row['count_all']} fates are neither kept nor dropped for a reason")
+            self._dropped[row["stage"], row["reason"]] += row["count_all"]
+
+    def ledger(self) -> Ledger:
+        """Of all that were added. Raises `AssertionError` when it does not add up."""
+        dropped: dict[str, dict[str, int]] = {}
+        for (stage, reason), n in sorted(self._dropped.items()):
+            dropped.setdefault(stage, {})[reason] = n
+        ledger = Ledger(self._entered, self._kept, dropped)
+        if ledger.entered != ledger.kept + self._dropped.total():
+            raise AssertionError(f"the ledger does not add up: {ledger}")
+        return ledger
+
+
 def ledger_of(fates: pa.Table) -> Ledger:
     """Counts of a fates table. Raises `AssertionError` when a fate is neither kept nor dropped with a reason."""
-    import pyarrow.compute as pc  # a thousand functions, made when it is imported; sums need none
-
-    kept = pc.sum(fates["kept"]).as_py() or 0
-    dropped: dict[str, dict[str, int]] = {}
-    lost = (
-        fates.select(["stage", "reason"])
-        .filter(pc.invert(fates["kept"]))
-        .group_by(["stage", "reason"])
-        .aggregate([([], "count_all")])
-    )
-    for row in sorted(lost.to_pylist(), key=lambda r: (str(r["stage"]), str(r["reason"]))):
-        if row["stage"] is None or row["reason"] is None:
-            raise AssertionError(f"{row['count_all']} fates are neither kept nor dropped for a reason")
-        dropped.setdefault(row["stage"], {})[row["reason"]] = row["count_all"]
-    ledger = Ledger(fates.num_rows, kept, dropped)
-    if ledger.entered != kept + sum(n for reasons in dropped.values() for n in reasons.values()):
-        raise AssertionError(f"the ledger does not add up: {ledger}")
-    return ledger
+    sums = Sums()
+    sums.add(fates)
+    return sums.ledger()
 
 
-def content_of(fates: pa.Table) -> str:
-    """sha256 of what the fates say, whatever library wrote them to a file."""
-    digest = hashlib.sha256()
+def tell(digest: "hashlib._Hash", fates: pa.Table) -> None:
+    """Add what fates say to a digest: the same whatever library writes them to a file, and in whatever pieces."""
     for batch in fates.to_batches(max_chunksize=BATCH):
         for row in batch.to_pylist():
             digest.update(orjson.dumps(row, option=orjson.OPT_SORT_KEYS) + b"\n")
-    return digest.hexdigest()
 
 
 def fates_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:

@@ -7,6 +7,7 @@ The file says that somebody writes, until he has ended. Who finds it so and is a
 writer was killed, or interrupted while he removed it himself.
 """
 
+import errno
 import fcntl
 import multiprocessing
 import os
@@ -23,6 +24,8 @@ MARK, AT_WORK = 16, b" at work\n"
 """In the lock file: so many bytes by which the last writer is known, and these until it has ended well."""
 _held: set[Path] = set()
 """Homes that this process holds, or works for who does: a step inside a pass writes under the pass's lock."""
+_left: set[Path] = set()
+"""Homes in which a process was killed that wrote for this one."""
 
 
 @contextmanager
@@ -50,7 +53,7 @@ def writing(home: Path, shared: bool = False) -> Iterator[bytes]:
         if not shared and before[MARK:]:
             _sweep(place)
         _held.add(place)
-        with _at_work(handle, shared):
+        with _at_work(handle, shared, place):
             yield before[:MARK]
     finally:
         _held.discard(place)
@@ -58,7 +61,7 @@ def writing(home: Path, shared: bool = False) -> Iterator[bytes]:
 
 
 @contextmanager
-def _at_work(handle: int, shared: bool) -> Iterator[None]:
+def _at_work(handle: int, shared: bool, place: Path) -> Iterator[None]:
     _leave_mark(handle, AT_WORK)
     ended = AT_WORK if shared else b""  # another one that shares it may be at work still
     try:
@@ -69,7 +72,15 @@ def _at_work(handle: int, shared: bool) -> Iterator[None]:
         ended = AT_WORK
         raise
     finally:
+        if place in _left:
+            _left.remove(place)
+            ended = AT_WORK
         _leave_mark(handle, ended)
+
+
+def leave(home: Path) -> None:
+    """A process that wrote to a home for this one was killed: the next writer looks for what it left unfinished."""
+    _left.add(home.absolute())
 
 
 def _sweep(home: Path) -> None:
@@ -85,6 +96,8 @@ def _sweep(home: Path) -> None:
 def mark(home: Path) -> bytes:
     """Another one whenever somebody begins to write to a home, and ends; none before anybody did."""
     try:
+        if not (home / "lock").is_file():  # a pipe would never end
+            return b""
         with (home / "lock").open("rb") as file:
             return file.read(MARK)
     except OSError:
@@ -152,6 +165,8 @@ def locked(path: Path, waiting: str) -> Iterator[None]:
 
 
 def _opened(path: Path) -> int:
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is no file", str(path))
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 

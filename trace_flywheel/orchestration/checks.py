@@ -13,10 +13,10 @@ from trace_flywheel.flow import apart
 from trace_flywheel.flow.audit import PROMISES, shown
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
-from trace_flywheel.flow.names import ADVANTAGES, refusals_of
+from trace_flywheel.flow.names import ADVANTAGES, Kind, refusals_of
 from trace_flywheel.lake.dataset import find_version, names
 from trace_flywheel.lake.quarantine import quarantines
-from trace_flywheel.orchestration import helper
+from trace_flywheel.orchestration import helper, order
 from trace_flywheel.orchestration.metadata import table
 from trace_flywheel.orchestration.once import passes
 from trace_flywheel.orchestration.resources import SettingsResource
@@ -57,7 +57,7 @@ def advantages_sum_to_zero(context: dg.AssetCheckExecutionContext, settings: Set
     return dg.AssetCheckResult(passed=not faults, metadata={"groups": groups, "faults": shown(faults)})
 
 
-def promises_of(name: str) -> dg.AssetChecksDefinition:
+def promises_of(name: str, kind: Kind) -> dg.AssetChecksDefinition:
     """All promises of a published dataset, kept by one reading of its files."""
 
     @dg.multi_asset_check(
@@ -66,6 +66,7 @@ def promises_of(name: str) -> dg.AssetChecksDefinition:
             dg.AssetCheckSpec(promise, asset=name, blocking=True, description=text)
             for promise, text in PROMISES.items()
         ],
+        op_tags=order.looked_at(kind),
     )
     def check(context: dg.AssetCheckExecutionContext, settings: SettingsResource) -> Iterator[dg.AssetCheckResult]:
         tree = settings.load()
@@ -92,6 +93,7 @@ def no_task_collapsed(name: str) -> dg.AssetChecksDefinition:
     @dg.asset_check(
         asset=name,
         name="no_task_collapsed",
+        op_tags=order.looked_at("sft"),
         description="No task of four or more rows lost more than `dedup.alarm_share` of them to near-duplicates.",
     )
     def check(settings: SettingsResource) -> dg.AssetCheckResult:
@@ -110,7 +112,10 @@ def mix_on_target(name: str) -> dg.AssetChecksDefinition:
     """Whether the mix reached its shares, and which class ended its growth."""
 
     @dg.asset_check(
-        asset=name, name="mix_on_target", description="Each class within a row, or two points, of its share."
+        asset=name,
+        name="mix_on_target",
+        description="Each class within a row, or two points, of its share.",
+        op_tags=order.looked_at("mix"),
     )
     def check(settings: SettingsResource) -> dg.AssetCheckResult:
         lake = lake_of(settings.load())

@@ -14,7 +14,7 @@ from trace_flywheel.flow.freshness import CODE
 from trace_flywheel.flow.home import lake_of, shared
 from trace_flywheel.flow.ingest_tasks import INDEX, REDACTED
 from trace_flywheel.lake.lock import held, writing
-from trace_flywheel.orchestration import helper, metadata
+from trace_flywheel.orchestration import helper, metadata, order
 from trace_flywheel.orchestration.once import passes
 from trace_flywheel.orchestration.partitions import all_runs
 from trace_flywheel.orchestration.resources import SettingsResource
@@ -140,6 +140,7 @@ def asset_of(spec: Spec, freshness: dg.FreshnessPolicy | None = None) -> dg.Asse
         kinds={"jsonl"} if spec.group != CURATION_GROUP else {"parquet"},
         description=spec.description,
         freshness_policy=freshness,
+        op_tags=order.made(spec.what),
     )
     def materialize(context: dg.AssetExecutionContext, settings: SettingsResource) -> dg.MaterializeResult[Any]:
         tree = settings.load()

@@ -31,8 +31,6 @@ def build(settings: Settings, resource: Any) -> dg.Definitions:
     """Definitions with the recipes of `settings`; `resource` gives each run its settings."""
     recipes = sorted(settings.datasets)
     made = list(specs(settings))
-    tables = (names.ADVANTAGES, *names.classifiers(settings))
-    published = [spec.name for spec in made if spec.name not in tables]
     mixes = [names.name_of("mix", recipe) for recipe in (None, *recipes)]
     start = settings.automation.start
     sensor_status = dg.DefaultSensorStatus.RUNNING if start else dg.DefaultSensorStatus.STOPPED
@@ -43,7 +41,7 @@ def build(settings: Settings, resource: Any) -> dg.Definitions:
         asset_checks=[
             *INGEST_CHECKS,
             advantages_sum_to_zero,
-            *map(promises_of, published),
+            *(promises_of(names.name_of(kind, recipe), kind) for kind, recipe in names.every(settings)),
             *map(mix_on_target, mixes),
             *(no_task_collapsed(names.name_of("sft", recipe)) for recipe in (None, *recipes)),
         ],

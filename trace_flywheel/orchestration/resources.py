@@ -13,6 +13,7 @@ import dagster as dg
 from pydantic import BaseModel, Field, create_model
 
 from trace_flywheel.settings import Settings, load_settings
+from trace_flywheel.settings.meaning import meanings
 
 SHAPE_OF_LOCATION = frozenset({"home", "automation", "datasets"})
 
@@ -35,6 +36,7 @@ def _config_type(name: str, annotation: Any) -> Any:
 
 def _config_of(model: type[BaseModel], base: type[dg.Config] = dg.Config, skip: frozenset[str] = frozenset()) -> Any:
     fields: dict[str, Any] = {}
+    described = meanings(model)
     for name, field in model.model_fields.items():
         if name in skip:
             continue
@@ -42,7 +44,7 @@ def _config_of(model: type[BaseModel], base: type[dg.Config] = dg.Config, skip: 
         if isinstance(kind, type) and issubclass(kind, dg.Config):
             fields[name] = (kind, Field(default_factory=kind))
         else:
-            fields[name] = (kind | None, Field(None, description=field.description))
+            fields[name] = (kind | None, Field(None, description=described.get(name)))
     return create_model(f"{model.__name__}Config", __base__=base, **fields)
 
 

@@ -18,9 +18,7 @@ ENV = "FLYWHEEL_"
 class Settings(BaseSettings):
     """The tree. Build it with `load_settings`, which turns faults into `SettingsError`."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="FLYWHEEL_", env_nested_delimiter="__", extra="ignore", frozen=True, use_attribute_docstrings=True
-    )
+    model_config = SettingsConfigDict(env_prefix="FLYWHEEL_", env_nested_delimiter="__", extra="ignore", frozen=True)
 
     roots: tuple[Path, ...] = ()
     """Folders that hold job folders, at any depth."""

@@ -7,6 +7,7 @@ of the history that repeats it: the turn behind the call's request, with the sam
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -79,7 +80,7 @@ def assemble(threads: Sequence[Thread], exchanges: bool) -> Assembled:
         told.sort(key=lambda exchange: exchange.index)
     return Assembled(
         messages=paired.messages,
-        tools=tools_of(parsed_tools(last.tools)),
+        tools=_tools(last.tools),
         exchanges=tuple(told),
         model=last.body.model if isinstance(last.body.model, str) else None,
         sampling=_sampling(last.body),
@@ -87,6 +88,12 @@ def assemble(threads: Sequence[Thread], exchanges: bool) -> Assembled:
         truncated=final is not None and final.truncated,
         metadata=metadata,
     )
+
+
+@lru_cache(maxsize=64)
+def _tools(raw: bytes) -> tuple[Tool, ...]:
+    """The tools of a declaration, which repeats from trial to trial."""
+    return tools_of(parsed_tools(raw))
 
 
 def _history(call: Call) -> History:
@@ -181,7 +188,7 @@ def _main_exchanges(
         if ordinal is None or not member.is_told_as(main.last):
             told.append(_own(member, 0, main, answer))
             continue
-        own_tools = None if member.call.tools == tools else tools_of(parsed_tools(member.call.tools))
+        own_tools = None if member.call.tools == tools else _tools(member.call.tools)
         told.append(_exchange(member.call, 0, main, answer, context=positions[ordinal], tools=own_tools))
     return told
 
@@ -190,7 +197,7 @@ def _own(member: Member, number: int, thread: Thread, answer: Answer | None) -> 
     messages = [message for _, message in _history(member.call)]
     if answer is not None:
         messages.append(_with_tokens(answer.message, member.call))
-    tools = tools_of(parsed_tools(member.call.tools))
+    tools = _tools(member.call.tools)
     return _exchange(member.call, number, thread, answer, messages=pair(messages).messages, tools=tools)
 
 

@@ -40,7 +40,7 @@ class BenchFlow:
         return [Unit(trial, _below(trial, run.root), _size(str(trial))) for trial in folders.trials(run.path)]
 
     def read(self, run: Run, unit: Unit, options: ReadOptions) -> Iterator[Rollout | Drop]:
-        result = read_document(folders.inside(unit.path / folders.RESULT), run.root, options.max_line_bytes)
+        result = folders.document_at(unit.path / folders.RESULT, run.root, options.max_line_bytes)
         if isinstance(result, Fault):
             denied = folders.listing(unit.path).denied
             missing = not denied and not (unit.path / folders.RESULT).is_file()

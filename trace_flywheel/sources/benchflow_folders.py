@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from trace_flywheel.sources.jsonl import Document, read_document
+from trace_flywheel.sources.jsonl import Document, Fault, read_document
 from trace_flywheel.sources.reader import Folder
 
 RESULT = "result.json"
@@ -83,13 +83,19 @@ def is_benchflow(path: Path) -> bool | None:
 
 def read_result(trial: Path, root: Path) -> Any:
     """The value of a trial's result, None where it cannot be read."""
-    document = read_document(inside(trial / RESULT), root, DOCUMENT_BYTES)
+    document = document_at(trial / RESULT, root, DOCUMENT_BYTES)
     return document.value if isinstance(document, Document) else None
 
 
 def inside(path: Path) -> Path:
     """The file behind links; whether it lies below the root is checked where it is opened."""
     return Path(os.path.realpath(path)) if os.path.islink(path) else path  # noqa: PTH114 - of every file
+
+
+def document_at(path: Path, root: Path, max_bytes: int) -> Document | Fault:
+    """The document at a path, behind a link too: whether it is one is asked only where it cannot be opened."""
+    found = read_document(path, root, max_bytes)
+    return read_document(inside(path), root, max_bytes) if isinstance(found, Fault) and path.is_symlink() else found
 
 
 def holds_trials(folder: Folder) -> bool:

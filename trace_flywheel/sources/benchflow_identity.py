@@ -4,6 +4,7 @@ A result says its task, agent and model. Without one the task is the folder's na
 are those of the trial's own configuration or of a sibling, so that a group knows of the members it lost.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +29,18 @@ def lost(
 
 def identity_of(run: Run, unit: Unit, result: dict[str, Any] | None) -> dict[str, str | None]:
     """Trace, task, agent, model and job; without a result by the folder's name, its configuration, its siblings."""
-    path = unit.path
-    nested = path.parent != run.path and path != run.path
-    named = path.name.rpartition("__")[0] or path.name
-    known = result if result is not None else _neighbour(run, path)
+    spelt, top = str(unit.path), str(run.path)
+    parent, name = os.path.split(spelt)
+    nested = spelt != top and parent != top
+    named = name.rpartition("__")[0] or name
+    known = result if result is not None else _neighbour(run, unit.path)
     task = text_or_none(result.get("task_name")) if result is not None else None
     return {
-        "trace_id": path.relative_to(run.path).as_posix() if nested else path.name,
+        "trace_id": unit.path.relative_to(run.path).as_posix() if nested else name,
         "task_id": task or named,
         "agent": text_or_none(known.get("agent")),
         "model": text_or_none(known.get("model")),
-        "job": path.parent.name,
+        "job": os.path.basename(parent),  # noqa: PTH119 - of every trial: no object for it
     }
 
 

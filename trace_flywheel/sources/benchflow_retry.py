@@ -12,15 +12,18 @@ from typing import Any
 from trace_flywheel.sources import benchflow_folders as folders
 from trace_flywheel.sources.benchflow_score import score_of
 from trace_flywheel.sources.jsonl import Document, read_document
+from trace_flywheel.sources.reader import Run
 
 LIMITS = ("max_retries", "retries", "max_attempts", "attempts")
+_asked: tuple[Run, str, bool] | None = None
+"""The run that was asked about last, by its identity, and its job: another look at the folders makes another one."""
 
 
-def is_retried(trial: Path, root: Path) -> bool:
+def is_retried(trial: Path, run: Run) -> bool:
     """Whether another attempt of this trial's job replaced it."""
-    job = trial.parent
-    if not retries(job, root):
+    if not _retries(trial, run):
         return False
+    job, root = trial.parent, run.root
     own = folders.read_result(trial, root)
     attempts = [
         (_standing(other, path), path)
@@ -28,6 +31,15 @@ def is_retried(trial: Path, root: Path) -> bool:
         if path.parent == job and _key(other := folders.read_result(path, root)) == _key(own)
     ]
     return max(attempts)[1] != trial
+
+
+def _retries(trial: Path, run: Run) -> bool:
+    """`retries` of the trial's job; of the run that is read, a job's thousands of trials ask once."""
+    global _asked
+    job = os.path.dirname(trial)  # noqa: PTH120 - of every trial: no object for it
+    if _asked is None or _asked[0] is not run or _asked[1] != job:
+        _asked = run, job, retries(trial.parent, run.root)
+    return _asked[2]
 
 
 def retries(job: Path, root: Path) -> bool:

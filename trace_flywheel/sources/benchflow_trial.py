@@ -56,9 +56,14 @@ class Trial:
 
     def _capture(self) -> Capture | Fault | None:
         path = self.unit.path / LLM
+        found = read_capture(path, self.run.root, self.options.max_line_bytes)
+        if not isinstance(found, Fault):
+            return found
+        # Most are there, and no link: nobody asks before it is opened.
         if not os.path.lexists(path):
             return None
-        return read_capture(folders.inside(path), self.run.root, self.options.max_line_bytes)
+        behind = folders.inside(path)
+        return found if behind is path else read_capture(behind, self.run.root, self.options.max_line_bytes)
 
     def _rollout(self, capture: Capture, told: Assembled) -> Rollout:
         source = Source("benchflow", file_of(self.unit, LLM), capture.sha256)
@@ -124,7 +129,7 @@ class Trial:
             session_id=text_or_none(result.get("session_id")),
             started_at=text_or_none(result.get("started_at")),
             finished_at=text_or_none(result.get("finished_at")),
-            retried=is_retried(self.unit.path, self.run.root),
+            retried=is_retried(self.unit.path, self.run),
             verdict=None if reward is None else "pass" if reward >= self.options.pass_reward else "fail",
             reward=reward,
             reward_text=score.text,

@@ -165,7 +165,9 @@ def read_document(
                 return Fault(
                     "line_too_long", f"document of {size} bytes; the limit is {max_bytes} (ingest.max_line_mb)"
                 )
-            data = file.read()
+            data = file.read(size + 1)
+            if len(data) != size:  # it is being written, or its system does not say
+                data += file.readall()
     except OSError as error:
         return Fault("unreadable_file", _os_text(error))
     bom = data.startswith(BOM)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 
 from trace_flywheel.flow import curate, funnel
@@ -17,7 +18,7 @@ from trace_flywheel.flow.conversion.manifest import Tally
 from trace_flywheel.flow.conversion.plan import plan_of
 from trace_flywheel.flow.conversion.request import Request
 from trace_flywheel.flow.conversion.rollout import Outcome, outcome_of_drop
-from trace_flywheel.flow.fates import fates_of
+from trace_flywheel.flow.fates import Fates
 from trace_flywheel.flow.frame import graded, load_index
 from trace_flywheel.flow.goldens import holdout_over
 from trace_flywheel.flow.ingest import ingest
@@ -60,12 +61,13 @@ def convert_pairs(request: Request, settings: Settings, workers: int, warn: Warn
             if isinstance(lines, Drop):
                 late |= dict.fromkeys(members, lines)
                 continue
-            uses.add(members, uses.numbers.setdefault(row.row_id, len(uses.numbers)))
+            uses.add(members, uses.numbers.add(row.row_id))
             for line in lines[request.format]:
                 file.write(line + b"\n")
                 tally.rows += 1
                 tally.rows_with_calls += has_calls(orjson.loads(line))
-        for fate in fates_of(curated, uses, late).to_pylist():
+        fates = Fates(curated, uses, late)
+        for fate in fates.of(np.arange(len(fates))).to_pylist():
             _tell(fate, tally, request.strict, warn)
         check_rows(request, tally)
     return tally
