@@ -15,6 +15,7 @@ from trace_flywheel.flow import begun as module
 from trace_flywheel.flow import beside, ingest
 from trace_flywheel.flow.begun import begun, ingestion, taken, taken_process
 from trace_flywheel.flow.home import lake_of
+from trace_flywheel.flow.lasting import run_step
 from trace_flywheel.flow.watch import watch
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.settings import Settings, load_settings
@@ -58,7 +59,7 @@ def test_calls_run_in_their_order_before_they_are_asked_for(tmp_path: Path) -> N
         second = pid_in(tmp_path / "second")
         asked = taken(noting, (tmp_path, "first"))
         assert asked is not None
-        assert asked.result() == pid_in(tmp_path / "first") not in (os.getpid(), second)
+        assert asked.result() == pid_in(tmp_path / "first") == second != os.getpid(), "one process makes them all"
         asked = taken(noting, (tmp_path, "second"))
         assert asked is not None
         assert asked.result() == second
@@ -66,13 +67,40 @@ def test_calls_run_in_their_order_before_they_are_asked_for(tmp_path: Path) -> N
     assert taken(noting, (tmp_path, "first")) is None
 
 
-def test_no_call_waits_for_its_process(tmp_path: Path) -> None:
-    with begun(tmp_path, [(waiting, (tmp_path, "first")), (noting, (tmp_path, "second"))]):
-        pid_in(tmp_path / "first")
-        (process,) = module._begun._besides[1]._processes()  # type: ignore[union-attr]
-        assert not is_over(process.pid)
-        assert not (tmp_path / "second").exists()
-    assert is_over(process.pid)
+def spreading(folder: Path, number: int) -> list[int]:
+    """The processes that a step of this call works in."""
+    made = set(run_step(process_of, number, range(8), 2, lambda _: 9.0))
+    (folder / str(number)).write_text("made")
+    return sorted(made)
+
+
+def process_of(shared: int, task: int) -> int:
+    time.sleep(0.05)
+    return os.getpid()
+
+
+def test_the_processes_of_a_call_go_to_the_next_one_and_end_with_the_last(tmp_path: Path) -> None:
+    calls = [(spreading, (tmp_path, number)) for number in range(3)]
+    with begun(tmp_path, calls, (nothing, (noting, (tmp_path, "last")))):
+        made = [asked.result() for function, arguments in calls if (asked := taken(function, arguments)) is not None]
+        assert made == [made[0]] * 3
+        assert len(made[0]) == 2
+        pid_in(tmp_path / "last")
+        assert all(map(is_over, made[0])), "the last call has their memory"
+
+
+def dying(folder: Path) -> None:
+    os._exit(9)
+
+
+def test_a_process_that_dies_costs_its_call_alone(tmp_path: Path) -> None:
+    with begun(tmp_path, [(dying, (tmp_path,)), (noting, (tmp_path, "after"))]):
+        asked, after = taken(dying, (tmp_path,)), taken(noting, (tmp_path, "after"))
+        assert asked is not None
+        with pytest.raises(FlywheelError, match="the process that worked on it died"):
+            asked.result()
+        assert after is not None
+        assert after.result() == pid_in(tmp_path / "after")
 
 
 def test_an_error_is_told_to_the_one_who_asks_for_its_call(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Calls that are under way before the one who needs them asks, so that no core waits until it does.
 
-Who knows what is going to be asked begins it: one call after the other, each in a process of its own. Who asks gets
-what the call gave or raised, as if it had been made then. A question that is not the next one foreseen ends all that
-was begun, and so does the end of the block: its process is killed and leaves what it had landed, as any kill does.
+Who knows what is going to be asked begins it: one call after the other, all in one process beside this one, whose own
+processes go from call to call. Who asks gets what the call gave or raised, as if it had been made then. A question that
+is not the next one foreseen ends all that was begun, and so does the end of the block: the process is killed and leaves
+what it had landed, as any kill does.
 """
 
 from collections import deque
@@ -18,6 +19,7 @@ from trace_flywheel.flow.beside import Beside, is_small
 from trace_flywheel.flow.children import may_have_children, worker_count
 from trace_flywheel.flow.ingest_tasks import GRADED
 from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.flow.lasting import lasting
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.settings import Settings
 from trace_flywheel.sources.reader import Run
@@ -58,28 +60,22 @@ class Begun:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._last: Beside | None = Beside(home)
-        self._besides: list[Beside] = []
+        self._besides = [Beside(home)]
         self._thread = ThreadPoolExecutor(1)
         self._starting: Thread | None = None
         self._left: deque[tuple[Call, Future[Any]]] = deque()
         self._prepared: Future[Any] | None = None
 
     def begin(self, calls: Sequence[Call], last: Last | None) -> None:
+        (beside,) = self._besides
         for call in calls:
-            self._besides.append(beside := Beside(self._home))
             self._left.append((call, self._thread.submit(_made, beside, call)))
+        self._thread.submit(beside.close)  # its memory goes before the last call needs some
         if last is not None and self._last is not None:
             self._prepared = self._thread.submit(_prepared, self._last, last)
-        self._starting = Thread(target=self._start, args=(self._besides[1:], self._last, last), daemon=True)
-        self._starting.start()
-
-    @staticmethod
-    def _start(besides: Sequence[Beside], last: Beside | None, loads: Last | None) -> None:
-        """Have the processes there, so that no call waits for its own; the server may still be loading."""
-        for beside in besides:
-            beside.start(_ready)
-        if last is not None and loads is not None:
-            last.start(loads[0])
+            # So that the call does not wait for its process; the server may still be loading.
+            self._starting = Thread(target=self._last.start, args=(last[0],), daemon=True)
+            self._starting.start()
 
     def take(self, call: Call) -> Future[Any] | None:
         """What this call gives, if it is the next one; all others are ended if it is not."""
@@ -113,10 +109,6 @@ class Begun:
             self._besides.pop().close()  # returns when its process is over
 
 
-def _ready() -> None:
-    """Of a process that has nothing to load."""
-
-
 def _prepared(beside: Beside, last: Last) -> None:
     load, (function, arguments) = last
     beside.start(load)
@@ -124,11 +116,13 @@ def _prepared(beside: Beside, last: Last) -> None:
 
 
 def _made(beside: Beside, call: Call) -> Any:
+    return beside.call(_in_turn, call, shared=True)
+
+
+def _in_turn(call: Call) -> Any:
     function, arguments = call
-    try:
-        return beside.call(function, *arguments, shared=True)
-    finally:
-        beside.close()
+    with lasting():
+        return function(*arguments)
 
 
 _begun: Begun | None = None

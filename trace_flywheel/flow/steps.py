@@ -17,7 +17,8 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from trace_flywheel.flow.ingest_tasks import Chunk, Described, Outcome, Parts, seconds_of
-from trace_flywheel.flow.workers import Crash, run_tasks
+from trace_flywheel.flow.lasting import run_step
+from trace_flywheel.flow.workers import Crash
 from trace_flywheel.lake.landing import Staged
 from trace_flywheel.lake.objects import RemoteError
 from trace_flywheel.lake.quarantine import quarantine
@@ -101,7 +102,7 @@ class Step(Generic[Task, Shared]):
         batch = _Batch(self)
         try:
             tasks = self._tasks(runs, queue, before, known)
-            for result in run_tasks(self.function, self.shared, tasks, workers, seconds=seconds_of):
+            for result in run_step(self.function, self.shared, tasks, workers, seconds_of):
                 self._finish(queue, batch)
                 if batch.is_due:
                     yield from batch.land()
