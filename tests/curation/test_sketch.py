@@ -3,13 +3,13 @@ import random
 import numpy as np
 import pytest
 from datasketch import MinHash
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trace_flywheel.curation import compiled
 from trace_flywheel.curation import sketch as module
 from trace_flywheel.curation.sketch import Spans, prompt_text, shingle_hashes, sketch, supervised_text
-from trace_flywheel.curation.token_kernel import ngram_hashes, ngram_hashes_numpy
+from trace_flywheel.curation.token_kernel import fill_ngrams, ngram_hashes, ngram_hashes_numpy
 from trace_flywheel.records.message import Message, ToolCall
 
 pytestmark = pytest.mark.usefixtures("always_compiled")
@@ -40,16 +40,29 @@ def test_permutations_are_datasketch_s() -> None:
 def test_numpy_minima_equal_compiled(values: list[int]) -> None:
     shingles = np.array(values, dtype=np.uint32)
     a, b = module._permutations()
-    assert np.array_equal(module._minima_numpy(module._fmix32(shingles), a, b), sketch(shingles))
+    assert np.array_equal(module._minima_numpy(compiled.plain(module._fmix32)(shingles), a, b), sketch(shingles))
 
 
 TEXTS = st.text(alphabet=st.sampled_from(list("aB1_. \t\n\x1c\x00éß中文かไทยម한\U00020000\uff01")), max_size=60)
+SPACED = st.text(alphabet=st.sampled_from(list("aB1 \t\n\x00éя")), max_size=60)
 
 
-@given(TEXTS, st.integers(1, 8))
+@given(TEXTS | SPACED, st.integers(1, 8))
+@example("", 1)
+@example("a", 1)
+@example("a b", 1)
+@example("a" * 9, 2)
+@example("aaaa b c d", 2)
+@example("a b c daaaaa", 2)
+@example("       a", 1)
 def test_numpy_ngrams_equal_compiled(text: str, n: int) -> None:
     data = np.frombuffer(text.encode(), dtype=np.uint8)
-    assert np.array_equal(ngram_hashes(data, module._WORDS, n), ngram_hashes_numpy(data, module._WORDS, n))
+    wanted = ngram_hashes_numpy(data, module._WORDS, n)
+    assert np.array_equal(ngram_hashes(data, module._WORDS, n), wanted)
+    tokens, grams = np.full((2, len(data) // 2 + 2), 7, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        found = compiled.plain(fill_ngrams)(data, module._WORDS, n, tokens, grams)
+    assert np.array_equal(grams[:found], wanted), "as Python, where an index that is too large is told"
 
 
 @given(st.lists(TEXTS), st.integers(1, 100))

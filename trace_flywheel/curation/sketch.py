@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from trace_flywheel.curation.compiled import compiled, pays
+from trace_flywheel.curation.compiled import compiled, pays, plain
 from trace_flywheel.curation.token_kernel import distinct, fill_ngrams, ngram_hashes_numpy, scratch, utf8
 from trace_flywheel.records.canonical import canonical_arguments
 from trace_flywheel.records.index import PERMUTATIONS
@@ -83,11 +84,11 @@ class Spans:
         """From the hashes of each text, sorted; takes both arrays for its own."""
         sketches = np.empty((len(offsets) - 1, PERMUTATIONS), dtype=np.uint32)
         if pays("sketch", len(sketches) * 7e-5 + len(hashes) * 3e-7):
-            size = _distil(hashes, offsets, _fmix32(hashes), *_permutations(), sketches)
+            size = _distil(hashes, offsets, np.empty_like(hashes), *_permutations(), sketches)
             return cls(sketches, hashes[:size], offsets)
         sets = [distinct(hashes[start:end]) for start, end in pairwise(offsets.tolist())]
         for row, shingles in enumerate(sets):
-            sketches[row] = _minima_numpy(_fmix32(shingles), *_permutations())
+            sketches[row] = _minima_numpy(plain(_fmix32)(shingles), *_permutations())
         return cls(sketches, *_ragged(sets))
 
     @classmethod
@@ -197,7 +198,7 @@ def _distil(
     hashes: np.ndarray, offsets: np.ndarray, mixed: np.ndarray, a: np.ndarray, b: np.ndarray, sketches: np.ndarray
 ) -> int:
     """Moves the distinct values of each sorted set to the front, with their offsets, and sketches them; their number.
-    `mixed`: the same hashes as the permutations take them."""
+    `mixed`: room for as many, as the permutations take them."""
     at = 0
     start = 0
     for row in range(len(sketches)):
@@ -205,11 +206,12 @@ def _distil(
         for j in range(start, offsets[row + 1]):
             if at == first or hashes[at - 1] != hashes[j]:
                 hashes[at] = hashes[j]
-                mixed[at] = mixed[j]
                 at += 1
         start = offsets[row + 1]
         offsets[row + 1] = at
-        own = mixed[first:at]
+        own, distinct_ones = mixed[first:at], hashes[first:at]
+        for j in range(len(own)):
+            own[j] = _fmix32(distinct_ones[j])
         for k in range(len(a)):
             low = np.uint32(0xFFFFFFFF)
             factor = a[k]
@@ -229,14 +231,14 @@ def _permutations() -> tuple[np.ndarray, np.ndarray]:
     return a, b
 
 
-def _fmix32(h: np.ndarray) -> np.ndarray:
-    """MurmurHash3's finaliser, which datasketch applies before its permutations."""
-    h = h ^ (h >> np.uint32(16))
-    h *= np.uint32(0x85EBCA6B)
-    h ^= h >> np.uint32(13)
-    h *= np.uint32(0xC2B2AE35)
-    h ^= h >> np.uint32(16)
-    return h
+@compiled
+def _fmix32(h: Any) -> Any:
+    """MurmurHash3's finaliser, which datasketch applies before its permutations: of a number, or (`plain`) an array."""
+    h = np.uint32(h ^ (h >> np.uint32(16)))
+    h = np.uint32(h * np.uint32(0x85EBCA6B))
+    h = np.uint32(h ^ (h >> np.uint32(13)))
+    h = np.uint32(h * np.uint32(0xC2B2AE35))
+    return np.uint32(h ^ (h >> np.uint32(16)))
 
 
 def _minima_numpy(hashes: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -21,7 +21,9 @@ BYTE_BASE = 0x9E3779B97F4A7C15
 GRAM_BASE = 0xD6E8FEB86659FD93
 MIX = 0xFF51AFD7ED558CCD
 _BYTE_BASE, _GRAM_BASE, _MIX = np.uint64(BYTE_BASE), np.uint64(GRAM_BASE), np.uint64(MIX)
-_HALF = np.uint64(32)
+_HALF, _ZERO = np.uint64(32), np.uint64(0)
+SPACELESS = 0xE0
+"""The least byte that begins a character of a script without spaces."""
 _LOCAL = threading.local()
 _KEPT = 1 << 20
 """Tokens of the longest text whose buffers (16 MB) are kept."""
@@ -83,35 +85,86 @@ def _mixed(value: np.uint64) -> np.uint64:
 
 
 @compiled
-def fill_ngrams(data: np.ndarray, table: np.ndarray, n: int, token_hashes: np.ndarray, grams: np.ndarray) -> int:
-    """Fills the two buffers and returns the number of n-grams."""
+def _fill_alone(data: np.ndarray, table: np.ndarray, token: np.uint64, hashes: np.ndarray, at: np.uint64) -> np.uint64:
+    """Writes the hashes of the tokens from `at` on and returns where they end; `token`: of what is before the data."""
+    for i in range(len(data)):
+        byte = np.uint64(table[data[i]])
+        hashes[at] = token
+        at += np.uint64((byte == _ZERO) & (token != _ZERO))
+        token = _ZERO if byte == _ZERO else token * _BYTE_BASE + byte
+    hashes[at] = token
+    return at + np.uint64(token != _ZERO)
+
+
+@compiled
+def _fill_spaced(data: np.ndarray, table: np.ndarray, hashes: np.ndarray) -> np.int64:
+    """Writes the hashes of the tokens of a script with spaces and returns their number.
+
+    Each byte waits for the product of the one before, and where a token ends nobody can guess: so two halves go side by
+    side, without a branch.
+    """
+    middle = len(data) // 2
+    while middle < len(data) and table[data[middle]] != 0:
+        middle += 1
+    left, right = data[:middle], data[middle:]
+    both = min(len(left), len(right))
+    first = np.uint64(middle // 2 + 1)  # no half has more tokens, and one place behind them is written to
+    at, end = _ZERO, first
+    token, other = _ZERO, _ZERO
+    for i in range(both):
+        byte, its = np.uint64(table[left[i]]), np.uint64(table[right[i]])
+        hashes[at], hashes[end] = token, other
+        at += np.uint64((byte == _ZERO) & (token != _ZERO))
+        end += np.uint64((its == _ZERO) & (other != _ZERO))
+        token = _ZERO if byte == _ZERO else token * _BYTE_BASE + byte
+        other = _ZERO if its == _ZERO else other * _BYTE_BASE + its
+    at = _fill_alone(left[both:], table, token, hashes, at)
+    end = _fill_alone(right[both:], table, other, hashes, end)
+    for k in range(np.int64(end - first)):
+        hashes[at + np.uint64(k)] = hashes[first + np.uint64(k)]
+    return np.int64(at + end - first)
+
+
+@compiled
+def _fill_any(data: np.ndarray, table: np.ndarray, hashes: np.ndarray) -> np.int64:
+    """`_fill_spaced` of any script."""
     size = len(data)
     tokens = 0
-    token = np.uint64(0)
+    token = _ZERO
     i = 0
     while i < size:
         byte = table[data[i]]
         if byte == 0:
-            token_hashes[tokens] = token
+            hashes[tokens] = token
             tokens += token != 0
-            token = np.uint64(0)
-        elif byte >= 0xE0 and i + 1 < size and _spaceless(int(byte), int(data[i + 1])):
-            token_hashes[tokens] = token
+            token = _ZERO
+        elif byte >= SPACELESS and i + 1 < size and _spaceless(int(byte), int(data[i + 1])):
+            hashes[tokens] = token
             tokens += token != 0
-            token = np.uint64(0)
+            token = _ZERO
             end = min(size, i + (4 if byte >= 0xF0 else 3))
             while i < end:
                 token = token * _BYTE_BASE + np.uint64(data[i])
                 i += 1
-            token_hashes[tokens] = token
+            hashes[tokens] = token
             tokens += 1
-            token = np.uint64(0)
+            token = _ZERO
             continue
         else:
             token = token * _BYTE_BASE + np.uint64(byte)
         i += 1
-    token_hashes[tokens] = token
-    tokens += token != 0
+    hashes[tokens] = token
+    return np.int64(tokens + (token != 0))
+
+
+@compiled
+def fill_ngrams(data: np.ndarray, table: np.ndarray, n: int, token_hashes: np.ndarray, grams: np.ndarray) -> int:
+    """Fills the two buffers and returns the number of n-grams."""
+    highest = np.uint8(0)
+    for i in range(len(data)):
+        highest = max(highest, data[i])
+    spaced = highest < SPACELESS
+    tokens = int(_fill_spaced(data, table, token_hashes) if spaced else _fill_any(data, table, token_hashes))
     for j in range(tokens):
         grams[j] = token_hashes[j] = _mixed(token_hashes[j])
     width = min(n, tokens)
