@@ -134,3 +134,14 @@ def test_a_name_may_be_bytes_that_are_no_text(tmp_path: Path) -> None:
     done = called("datasets", "--home", str(folder), encoding="utf-8:strict")
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.count(b"\n") == done.stderr.count(b"the home's path is not UTF-8") == 1
+
+
+@pytest.mark.parametrize(("said", "found"), [(None, "1"), ("4", "4")])
+def test_no_threads_for_matrices_unless_the_environment_says_so(
+    said: str | None, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", said or "")
+    if said is None:
+        monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    assert cli.main(["--version"]) == 0
+    assert os.environ["OPENBLAS_NUM_THREADS"] == found

@@ -12,6 +12,7 @@ import errno
 import importlib
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -126,6 +127,8 @@ _NO_FILES = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line (default: the process's own arguments) and return its exit code."""
+    # Else numpy's import starts a thread for every other core, which keeps it busy for a tenth of a second.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _escape_what_stdout_cannot_say()
     try:
         typer.main.get_command(app).main(args=argv, prog_name="flywheel")
