@@ -1,5 +1,6 @@
 """Time grows with the text and not with its square, on texts made to provoke the opposite."""
 
+import json
 import time
 from hashlib import sha256
 
@@ -7,13 +8,23 @@ import pytest
 
 from trace_flywheel.redaction.redact import redactor
 
+
+def token(number: int) -> str:
+    return f"gh{'p'}_{sha256(str(number).encode()).hexdigest()[:36]}"
+
+
 SHAPES = {
     "a name repeated": lambda n: "token=" * n,
     "assignments": lambda n: "password=abcdefgh1 x" * (n // 3),
     "quotes that never close": lambda n: 'api_key="abc ' * (n // 2),
     "card-like groups": lambda n: "4111 1111 1111 1112 " * (n // 3),
     "addresses": lambda n: "a@b.co " * n,
-    "ever new tokens": lambda n: " ".join(f"gh{'p'}_{sha256(str(i).encode()).hexdigest()[:36]}" for i in range(n // 6)),
+    "ever new tokens": lambda n: " ".join(map(token, range(n // 6))),
+    "a new token in every value": lambda n: json.dumps([token(i) for i in range(n // 6)]),
+    "a new token under every key": lambda n: json.dumps({f"the key of number {i}": token(i) for i in range(n // 6)}),
+    "new tokens that begin alike": lambda n: " ".join(
+        f"eyJhbGciOiJIUzI1NiJ9.eyJ{token(i)[4:]}.{'x' * (9 + i % 99)}" for i in range(n // 6)
+    ),
     "key headers": lambda n: f"-----BEGIN RSA {'PRIVATE'} KEY-----\n" * (n // 5),
     "continued lines": lambda n: "abcd\\\nefgh" * (n // 2),
     "digits": lambda n: "1234567890" * n,

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from urllib.parse import quote
 
+from trace_flywheel.redaction.needles import Needles
 from trace_flywheel.redaction.validators import entropy
 from trace_flywheel.redaction.wrapping import WIDTH, is_wrapped, wrapped
 
@@ -52,6 +53,9 @@ class Known:
     def __init__(self) -> None:
         self._of: dict[bytes, tuple[str, str]] = {}
         self._in_base64: dict[bytes, tuple[str, str]] = {}
+        self._learnt: list[Needles] = []
+        self._learnt_in_base64: list[Needles] = []
+        """The keys of both, by when they were learnt: what is made to look for them is made once."""
         self._wrapped = False
         """Whether the record has base64 over several lines, which is asked once."""
 
@@ -70,7 +74,9 @@ class Known:
                 if (needle := form.encode()) not in self._in_base64:
                     self._in_base64[needle] = (value, rule)
                     new_in_base64.append(needle)
-        for at, _ in places(data, new):
+        self._learnt.append(Needles(new))
+        self._learnt_in_base64.append(Needles(new_in_base64))
+        for at, _ in self._learnt[-1].places(data):
             yield at
         self._wrapped = self._wrapped or (may_be_wrapped(data, new_in_base64) and is_wrapped(data))
         for start, *_ in self._over_lines(data):
@@ -78,16 +84,16 @@ class Known:
 
     def spans(self, data: bytes) -> Iterator[tuple[int, int, str, str]]:
         """(start, end, value, rule) of every known value in the data, in no order; some may overlap."""
-        if not self._of:
-            return
-        for at, needle in places(data, list(self._of)):
-            yield at, at + len(needle), *self._of[needle]
+        for learnt in self._learnt:
+            for at, needle in learnt.places(data):
+                yield at, at + len(needle), *self._of[needle]
         yield from self._over_lines(data)
 
     def _over_lines(self, data: bytes) -> Iterator[tuple[int, int, str, str]]:
         blocks = list(wrapped(data)) if self._wrapped else []
         starts = list(accumulate((len(block.text) + 1 for block in blocks), initial=0))
-        for at, needle in places(b"\n".join(block.text for block in blocks), list(self._in_base64)):
+        text = b"\n".join(block.text for block in blocks)
+        for at, needle in (place for learnt in self._learnt_in_base64 for place in learnt.places(text)):
             which = bisect_right(starts, at) - 1
             if (span := blocks[which].span(at - starts[which], at - starts[which] + len(needle))) is not None:
                 yield *span, *self._in_base64[needle]
@@ -99,13 +105,3 @@ def may_be_wrapped(data: bytes, needles: Sequence[bytes]) -> bool:
     return len(needles) > FEW or any(
         part in data for n in needles for part in (n[: len(n[:WIDTH]) // 2], n[len(n[:WIDTH]) // 2 : WIDTH])
     )
-
-
-def places(data: bytes, needles: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Where the needles stand in the data, in the needles' order. One by one: a search skips by the needle's length,
-    and to build an automaton of a thousand takes longer than their searches in a megabyte."""
-    for needle in needles:
-        at = data.find(needle)
-        while at >= 0:
-            yield at, needle
-            at = data.find(needle, at + len(needle))
