@@ -183,3 +183,25 @@ def test_many_faults_are_counted_not_listed() -> None:
     assert shown([]) == "none"
     assert shown(["a", "b"]) == "a; b"
     assert shown([str(i) for i in range(FAULTS_SHOWN + 2)]).endswith("; and 2 more")
+
+
+def test_a_file_that_was_cut_or_is_away_is_told_as_any_other_difference(version: Version) -> None:
+    """A line that is no JSON any more is no reason to look no further."""
+    path = version.path / "data-00000.jsonl"
+    data = path.read_bytes()
+    for kept in (data[:-20], b"[1]\n" + data, b"\xff\xfe\n", b""):
+        path.write_bytes(kept)
+        assert "card_matches_files" in broken(version)
+        assert "card_matches_files" in broken(version, Holdout((Golden("x", statement="nothing alike"),), 0.5))
+    path.unlink()
+    faults = audit(version, Crew(NO_GOLDENS, 1), STANDARD)
+    assert faults["card_matches_files"][0] == "data-00000.jsonl: there is no such file"
+    assert faults["provenance_complete"]
+
+
+@pytest.mark.parametrize("name", ["provenance.parquet", "fates.parquet", "README.md"])
+def test_what_is_beside_the_rows_and_cannot_be_read_is_told(version: Version, name: str) -> None:
+    (version.path / name).write_bytes(b"\xff" * 50)
+    assert "card_matches_files" in broken(version)
+    (version.path / name).unlink()
+    assert "card_matches_files" in broken(version)

@@ -275,13 +275,15 @@ def damaged(version: Path, how: str) -> None:
 @pytest.mark.parametrize(
     "how", ["its provenance is torn", "its provenance is another's", "a line was edited, and its manifest"]
 )
-def test_a_restored_version_that_was_damaged_spoils_no_later_one(how: str, home: Path) -> None:
+def test_a_version_that_was_damaged_is_restored_whole_and_spoils_no_later_one(how: str, home: Path) -> None:
     """The settings are other ones and then those of before: the version of before is the newest again."""
     first = find_version(home / "home", "rl_dataset").path
+    files = {path.name: path.read_bytes() for path in first.iterdir() if path.is_file()}
     datasets.rl_dataset(flow_of(home, groups={"eps": 0.01}).curation())
     damaged(first, how)
     restored = datasets.rl_dataset(flow_of(home).curation())
-    assert (restored.status, restored.path) == ("restored", first)
+    assert (restored.status, restored.path) == ("made", first)
+    assert {path.name: path.read_bytes() for path in first.iterdir() if path.is_file()} == files
     write_another(home)
     flow = flow_of(home)
     flow.ingest()

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -254,3 +255,32 @@ def test_fates_are_the_same_bytes_in_whatever_pieces_they_come(tmp_path: Path, m
     files = {(version.path / "fates.parquet").read_bytes() for version in made}
     assert len(files) == 1
     assert pq.ParquetFile(made[0].path / "fates.parquet").metadata.num_row_groups == 3
+
+
+def test_where_somebody_removed_the_newest_version_the_one_before_stands(tmp_path: Path) -> None:
+    """As `doctor` advises of a damaged one; what is left says that it was made from something else."""
+    older, newer = publish(tmp_path, ["a"]), publish(tmp_path, ["a", "b"])
+    shutil.rmtree(newer.path)
+    assert find_version(tmp_path, "sft_dataset").version == older.version
+    shutil.rmtree(older.path)
+    assert dataset.names(tmp_path) == ()
+    with pytest.raises(LakeError, match="no dataset 'sft_dataset'"):
+        find_version(tmp_path, "sft_dataset")
+    assert publish(tmp_path, ["a", "b"]).version == newer.version
+    assert dataset.names(tmp_path) == ("sft_dataset",)
+
+
+@pytest.mark.parametrize(
+    "name", ["data-00000.jsonl", "layouts/prime-sft/data-00000.jsonl", "README.md", "fates.parquet"]
+)
+def test_what_stands_under_the_name_of_a_version_gives_way_where_it_is_another(tmp_path: Path, name: str) -> None:
+    version = publish(tmp_path, ["a", "b"])
+    path = version.path / name
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + b"x")
+    (version.path / "notes.txt").write_text("seen")
+    assert publish(tmp_path, ["a", "b"]).new
+    assert path.read_bytes() == data
+    (version.path / "notes.txt").write_text("seen")
+    assert not publish(tmp_path, ["a", "b"]).new
+    assert (version.path / "notes.txt").exists()

@@ -15,7 +15,7 @@ from trace_flywheel.flow.glance import Glance, glance
 from trace_flywheel.flow.home import lake_of
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.loading import loading
-from trace_flywheel.flow.names import ADVANTAGES, IN_TURN, Kind, every, name_of
+from trace_flywheel.flow.names import ADVANTAGES, IN_TURN, Kind, doubts_of, every, name_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.dataset import find_version
@@ -138,10 +138,21 @@ def audited(under_way: Pass, name: str) -> Audited:
 
 
 def _audited(curation: "Curation", name: str) -> Audited:
+    """A version that breaks a promise, or was not looked at to the end, is made again by the next pass: it would else
+    stand as if nothing had been found."""
     from trace_flywheel.flow.audit import audit
 
-    version = find_version(curation.lake.home, name)
-    faults = audit(version, curation.crew, policy_of(curation.settings))
+    lake, doubts = curation.lake, doubts_of(name)
+    version = find_version(lake.home, name)
+    is_sound = False
+    try:
+        faults = audit(version, curation.crew, policy_of(curation.settings))
+        is_sound = not any(faults.values())
+    finally:
+        if not is_sound:
+            lake.put(doubts, {}, version.version, {})
+    if is_sound and lake.current(doubts) is not None:
+        lake.discard(doubts)
     return Audited(version.version, version.rows, faults)
 
 

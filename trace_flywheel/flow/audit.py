@@ -49,13 +49,18 @@ def audit(version: Version, crew: Crew[Holdout], policy: Policy) -> dict[str, li
     """Faults by promise, all promises in the order of `PROMISES`. Rows are streamed, files read by the crew."""
     faults: dict[str, list[str]] = {name: [] for name in PROMISES}
     pa.default_memory_pool().release_unused()  # what the publication has freed would stay this process's
-    rows = row_ids(version)
-    faults["ledger_conserves"] += _ledger(version, rows)
-    goldens = _by_name(crew.shared)
-    for row in provenance(version, AUDITED):
-        faults["provenance_complete"] += _provenance(row)
-        if any(golden.is_task(row.task_id, row.suite) for golden in goldens.get(row.task_id, ())):
-            faults["no_golden"].append(f"row {row.row_id}: task {row.task_id}")
+    rows: pa.ChunkedArray = pa.chunked_array([], pa.string())
+    try:
+        rows = row_ids(version)
+        faults["ledger_conserves"] += _ledger(version, rows)
+        goldens = _by_name(crew.shared)
+        for row in provenance(version, AUDITED):
+            faults["provenance_complete"] += _provenance(row)
+            if any(golden.is_task(row.task_id, row.suite) for golden in goldens.get(row.task_id, ())):
+                faults["no_golden"].append(f"row {row.row_id}: task {row.task_id}")
+    except (OSError, KeyError, pa.ArrowException, msgspec.MsgspecError) as error:
+        told = " ".join(str(error).split())
+        faults["card_matches_files"].append(f"provenance.parquet or fates.parquet cannot be read ({told})")
     most = shortage_of(version.manifest["settings"]["mix"]["shortage"])[1] if "mix" in version.manifest["facts"] else 1
     faults["row_ids_unique"] += [f"row {row_id}" for row_id in _more_often(most, rows)]
     tasks = [File(version.path, file, policy, is_known(policy, file["sha256"])) for file in version.manifest["files"]]
@@ -99,14 +104,20 @@ def read_file(holdout: Holdout, file: File) -> Read:
     secrets: list[str] = []
     goldens: list[str] = []
     row_ids: list[str] = []
+    unread: list[str] = []
+    if not path.is_file():
+        return Read(canonical, 0, _names(()), {"card_matches_files": [f"{name}: there is no such file"]})
     for number, line in enumerate(seen.lines(path), 1):
         if not file.known:
             secrets += _secrets(line, file.policy, f"{name}:{number}")
         if canonical:
-            row_ids.append(_row_id(line, file.known))
-            if holdout.goldens:
-                goldens += _golden(orjson.loads(line), holdout, f"{name}:{number}")
-    differences = list(seen.differences(file.told))
+            try:
+                row_ids.append(_row_id(line, file.known))
+                if holdout.goldens:
+                    goldens += _golden(orjson.loads(line), holdout, f"{name}:{number}")
+            except (msgspec.MsgspecError, ValueError, LookupError, TypeError, AttributeError):  # whatever stands there
+                unread.append(f"{name}:{number}: not a row")
+    differences = [*unread, *seen.differences(file.told)]
     if file.known and differences:
         for number, line in enumerate(_Seen().lines(path), 1):
             secrets += _secrets(line, file.policy, f"{name}:{number}")
@@ -226,7 +237,10 @@ class _Seen:
 
 
 def _card(version: Version, rows: int) -> Iterator[str]:
-    card = (version.path / "README.md").read_text("utf-8")
+    try:
+        card = (version.path / "README.md").read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        card = ""
     if rows != version.rows or version.path.name != version.version:
         yield f"manifest.json says {version.rows} rows of {version.version}; there are {rows} in {version.path.name}"
     for stated in (f"`{version.version}`", f"{version.rows} rows"):

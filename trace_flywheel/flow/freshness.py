@@ -14,7 +14,7 @@ from trace_flywheel.flow.corpora import corpora_digest
 from trace_flywheel.flow.depth.train import labelled_of
 from trace_flywheel.flow.inputs import SideInputs
 from trace_flywheel.flow.manifest import hashed_settings, recipe_settings
-from trace_flywheel.flow.names import ADVANTAGES, Kind, classifier_of, every, name_of, refusals_of
+from trace_flywheel.flow.names import ADVANTAGES, Kind, classifier_of, doubts_of, every, name_of, refusals_of
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.flow.publish import layouts_for
 from trace_flywheel.flow.standing import standing
@@ -77,6 +77,8 @@ def freshness(lake: Lake, settings: Settings, inputs: SideInputs) -> tuple[str, 
     for kind, recipe in every(settings):
         name = name_of(kind, recipe)
         wanted[name] = wanted_digest(basis, kind, recipe)
+        if lake.current(doubts_of(name)) is not None:
+            continue
         if (refusal := lake.current(refusals_of(name))) is not None:
             stands[name] = refusal.inputs_digest
         elif (made := standing(lake, name)) is not None:

@@ -53,6 +53,14 @@ def refusals_of(name: str) -> str:
     return name + REFUSED
 
 
+DOUBTED = "_doubted"
+
+
+def doubts_of(name: str) -> str:
+    """Where the lake keeps that the newest version of a dataset does not keep what it promises."""
+    return name + DOUBTED
+
+
 def every(settings: Settings) -> Iterator[tuple[Kind, str | None]]:
     """(kind, recipe) of all datasets, those of the default recipe first."""
     yield from ((kind, recipe) for recipe in (None, *sorted(settings.datasets)) for kind in KINDS)

@@ -6,7 +6,7 @@ what is decided over them is the same. Where nothing is noted, or the files are 
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
 import msgspec
 import numpy as np
@@ -98,13 +98,8 @@ class Reused:
         if self._noted is None:
             return
         told = [[sorted(names) for names in columns] for columns in self._columns]
-        try:
+        with suppress(OSError):  # where they find no room the next one is made from its text
             self._noted.keep(self._curation.lake, version, self._shared, told)
-        except (AssertionError, KeyError, OSError, ValueError) as error:
-            # One that is restored may have been damaged since it was made: of it nothing is noted. Nor is of one that
-            # was published and whose lines find no room: the next one is made from its text.
-            if version.new and not isinstance(error, OSError):
-                raise
 
     def close(self) -> None:
         if self._noted is not None:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, REFUSED, every, name_of, refusals_of
+from trace_flywheel.flow.names import ADVANTAGES, CLASSIFIER, REFUSED, doubts_of, every, name_of, refusals_of
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.ledger import Ledger
 from trace_flywheel.lake.sidecar import LakeError, TableSidecar
@@ -98,7 +98,9 @@ def rows_now(lake: Lake, name: str) -> int | None:
 
 
 def unchanged_since(lake: Lake, name: str, digest: str) -> Made | None:
-    """The dataset, or its refusal, where it was made from the same inputs."""
+    """The dataset, or its refusal, where it was made from the same inputs and nothing wrong was found in it."""
+    if lake.current(doubts_of(name)) is not None:
+        return None
     if (refusal := lake.current(refusals_of(name))) is not None:
         return refused_as(lake, name, refusal) if refusal.inputs_digest == digest else None
     made = standing(lake, name)

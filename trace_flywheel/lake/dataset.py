@@ -54,7 +54,7 @@ def remove(folder: Path) -> None:
     base = folder.parent
     latest = base / "latest"
     if latest.is_file() and latest.read_text("utf-8").strip() == folder.name:
-        left = sorted((p for p in _folders(base) if p != folder), key=lambda p: (p.stat().st_mtime_ns, p.name))
+        left = [p for p in _by_age(base) if p != folder]
         if left:
             replace_text(latest, left[-1].name + "\n")
         else:
@@ -94,7 +94,7 @@ def forget(version: Version, addresses: set[tuple[str, str]]) -> None:
 
 def prune(base: Path, version: str, keep: int) -> None:
     """Keep the newest `keep` versions by the time of publication, the new one always among them."""
-    others = sorted((p for p in _folders(base) if p.name != version), key=lambda p: (p.stat().st_mtime_ns, p.name))
+    others = [p for p in _by_age(base) if p.name != version]
     for old in others[: max(0, len(others) - keep + 1)]:
         discard(old)
 
@@ -104,27 +104,39 @@ def _folders(base: Path) -> Iterator[Path]:
         yield from (p for p in base.iterdir() if p.is_dir() and not p.name.startswith(TEMPORARY))
 
 
+def _by_age(base: Path) -> list[Path]:
+    """By the time of publication."""
+    return sorted(_folders(base), key=lambda p: (p.stat().st_mtime_ns, p.name))
+
+
 def names(home: Path) -> tuple[str, ...]:
     """Datasets with a published version, sorted."""
-    return tuple(sorted(p.parent.name for p in (home / "datasets").glob("*/latest")))
+    return tuple(sorted(p.parent.name for p in (home / "datasets").glob("*/latest") if _newest(p.parent) is not None))
+
+
+def _newest(base: Path) -> Path | None:
+    """The version that `latest` names, or the newest that is left where somebody removed it."""
+    if not (base / "latest").is_file():
+        return None
+    named = base / ((base / "latest").read_text("utf-8").strip() or TEMPORARY)
+    return named if named.is_dir() else next(iter(_by_age(base)[::-1]), None)
 
 
 def versions(home: Path, name: str) -> tuple[Version, ...]:
     """The versions of a dataset, newest publication first."""
     base = home / "datasets" / name
-    folders = sorted(_folders(base), key=lambda p: (p.stat().st_mtime_ns, p.name), reverse=True)
-    return tuple(read_version(p) for p in folders)
+    return tuple(read_version(p) for p in reversed(_by_age(base)))
 
 
 def find_version(home: Path, address: str) -> Version:
     """`NAME` (its newest version) or `NAME@VERSION` (a unique beginning is enough). `LakeError` says what there is."""
     name, _, wanted = address.partition("@")
     base = home / "datasets" / name
-    if not (base / "latest").is_file():
+    if (newest := _newest(base)) is None:
         there = ", ".join(names(home)) or "none; run `flywheel refresh`"
         raise LakeError(f"no dataset {name!r} in {home}; there are: {there}")
     if not wanted:
-        return read_version(base / (base / "latest").read_text("utf-8").strip())
+        return read_version(newest)
     matching = [p for p in _folders(base) if p.name.startswith(wanted)]
     if len(matching) != 1:
         there = ", ".join(sorted(p.name for p in _folders(base)))

@@ -9,17 +9,17 @@ import hashlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from filecmp import cmp
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import orjson
 import pyarrow as pa
 
-from trace_flywheel.lake.dataset import CANONICAL, MANIFEST, Version, manifest_validator, prune, read_version
+from trace_flywheel.lake.dataset import CANONICAL, MANIFEST, Version, discard, manifest_validator, prune
 from trace_flywheel.lake.files import new_file, replace_text, settle, sweep, syncing, workplace
 from trace_flywheel.lake.ledger import FATES_SCHEMA, Ledger, Sums, tell
 from trace_flywheel.lake.numbers import Numbers
@@ -147,10 +147,6 @@ class Draft:
         }
         version = content_id([document, told], 16)
         document["version"] = version
-        if (existing := self._base / version).exists():
-            replace_text(self._base / "latest", version + "\n")
-            # What its manifest said when it was named, whatever somebody wrote there since.
-            return msgspec.structs.replace(read_version(existing), rows=len(rows), manifest=document)
         pa.default_memory_pool().release_unused()
         self.origins.write(self.folder / "provenance.parquet", rows)
         manifest_validator().validate(document)
@@ -160,6 +156,11 @@ class Draft:
                 stream.write(content.encode())
         self.close()
         final = self._base / version
+        if final.exists():
+            if _holds_all(final, self.folder):
+                replace_text(self._base / "latest", version + "\n")
+                return Version(self.name, version, final, len(rows), document)
+            discard(final)  # somebody wrote there since: it is not what its name says
         settle(self.folder, final)
         replace_text(self._base / "latest", version + "\n")
         prune(self._base, version, keep)
@@ -206,6 +207,12 @@ def _groups(fates: Iterable[pa.Table]) -> Iterator[pa.Table]:
             yield some.slice(0, GROUP).combine_chunks()
     if sum(map(len, waiting)):
         yield pa.concat_tables(waiting).combine_chunks()
+
+
+def _holds_all(folder: Path, other: Path) -> bool:
+    """Whether all files of the other one stand in this folder, byte for byte."""
+    names = [path.relative_to(other) for path in other.rglob("*") if path.is_file()]
+    return all((folder / name).is_file() and cmp(folder / name, other / name, shallow=False) for name in names)
 
 
 @contextmanager
