@@ -96,7 +96,9 @@ def test_the_model_that_ships_is_that_of_the_seed_set() -> None:
     prompts = [row.prompt for row in seed_set()]
     (of_shipped, chances), (of_fitted, wanted) = shipped.label(prompts), fitted.label(prompts)
     assert of_shipped == of_fitted
-    np.testing.assert_allclose(chances, wanted, atol=1e-3)  # sums differ in their last digits between processors
+    # Sums differ in their last digits between processors, and a fit takes another way for it. It stops where its
+    # gradient is small, up to 0.02 before the optimum: two processors were seen to stop 0.0023 apart.
+    np.testing.assert_allclose(chances, wanted, atol=5e-3)
 
 
 def test_a_home_without_labels_of_its_own_fits_nothing(flow: MakeFlow, monkeypatch: pytest.MonkeyPatch) -> None:
