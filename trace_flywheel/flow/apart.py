@@ -5,7 +5,7 @@ a pass works out once (index, attempts, holdout, corpora) stays where the work i
 """
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import pyarrow as pa
@@ -158,9 +158,10 @@ def _audited(curation: "Curation", name: str) -> Audited:
 
 def uneven_groups(settings: Settings) -> tuple[int, list[str]]:
     """How many groups have advantages, and those whose advantages do not add up to zero."""
-    rows: Any = lake_of(settings).table(ADVANTAGES, "advantages", ("group_id", "advantage"))
     groups: dict[str, list[float]] = {}
-    for group, advantage in zip(rows["group_id"].to_pylist(), rows["advantage"].to_pylist(), strict=True):
-        if advantage is not None and math.isfinite(advantage):
-            groups.setdefault(group, []).append(advantage)
+    for rows in lake_of(settings).batches(ADVANTAGES, "advantages", ("group_id", "advantage")):
+        found = (rows[name].to_pylist() for name in ("group_id", "advantage"))
+        for group, advantage in zip(*found, strict=True):
+            if advantage is not None and math.isfinite(advantage):
+                groups.setdefault(group, []).append(advantage)
     return len(groups), [g for g, values in groups.items() if abs(math.fsum(values)) > TOLERANCE * len(values)]

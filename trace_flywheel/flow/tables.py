@@ -1,5 +1,6 @@
 """The two assets over all runs that are no datasets: group advantages and the depth classifiers, kept in the lake."""
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import pandas as pd
@@ -15,6 +16,8 @@ from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake.ledger import Ledger
 from trace_flywheel.records.fate import Stage
 
+ROWS = 1 << 14
+"""Of the table of advantages, made and written at once."""
 DIFFICULTY = "task_difficulty"
 """Table beside the advantages: pass@k of every task."""
 
@@ -25,20 +28,17 @@ def grouped_advantages(curation: Curation) -> Made:
     current = lake.whole(ADVANTAGES)
     fresh = current is not None and current.inputs_digest == digest
     if current is None or not fresh:
-        keys = curation.index.frame[["run_id", "trace_id", "task_id", "reward"]]
         groups = curation.attempts.groups
-        plain = groups.astype({name: "str" for name, kind in groups.dtypes.items() if kind == "category"})
-        table = pd.concat([keys, plain], axis=1)
         found: dict[str, Any] = {
-            "rollouts": len(table),
-            "groups": int(table["group_id"].nunique()),
-            "with_advantage": int(table["advantage"].notna().sum()),
+            "rollouts": len(groups),
+            "groups": int(groups["group_id"].nunique()),
+            "with_advantage": int(groups["advantage"].notna().sum()),
             "dropped": _without_advantage(curation.attempts),
         }
         hard = task_difficulty(curation.index.frame, curation.attempts.members)
         tables = {
-            "advantages": pa.Table.from_pandas(table, preserve_index=False),
-            DIFFICULTY: pa.Table.from_pandas(hard, preserve_index=False),
+            "advantages": advantages_of(curation.index.frame, groups),
+            DIFFICULTY: [pa.Table.from_pandas(hard, preserve_index=False)],
         }
         current = lake.put(ADVANTAGES, tables, digest, found)
     counts = current.counts
@@ -46,6 +46,22 @@ def grouped_advantages(curation: Curation) -> Made:
     path = lake.root / ADVANTAGES / current.digest
     status: Literal["made", "unchanged"] = "unchanged" if fresh else "made"
     return Made(ADVANTAGES, status, digest, current.digest, counts["with_advantage"], path, ledger, counts)
+
+
+def advantages_of(frame: pd.DataFrame, groups: pd.DataFrame, at_a_time: int = ROWS) -> Iterator[pa.Table]:
+    """One row a rollout. What groups have in common is text in the table: of all rows at once 0.3 kB each."""
+    text = {name: "str" for name, kind in groups.dtypes.items() if kind == "category"}
+    keys, schema = frame[["run_id", "trace_id", "task_id", "reward"]], None
+    for start in range(0, max(len(groups), 1), at_a_time):
+        rows = slice(start, start + at_a_time)
+        some = pd.concat([keys.iloc[rows], groups.iloc[rows].astype(text)], axis=1)
+        made = pa.Table.from_pandas(some, schema, preserve_index=False)
+        if schema is None:
+            schema = made.schema
+            at = schema.get_field_index("reason")
+            if schema.field(at).type == pa.null() and groups["reason"].notna().any():
+                schema = schema.set(at, pa.field("reason", pa.string()))
+        yield made.cast(schema)
 
 
 def _without_advantage(attempts: Attempts) -> dict[str, dict[str, int]]:

@@ -6,9 +6,10 @@ give the same files, byte for byte.
 
 import hashlib
 import io
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -112,6 +113,18 @@ def write_table(path: Path, table: pa.Table, mode: int = OPEN_FILE) -> Part:
         return Part(path.name, 0, hashlib.sha256(data).hexdigest())
     with TableFile(path, table.schema, mode) as file:
         file.write(table)
+    return file.part
+
+
+def write_tables(path: Path, tables: Iterable[pa.Table], mode: int = OPEN_FILE) -> Part:
+    """Tables of one schema, at least one, as one file; no more than one at a time is held."""
+    waiting = iter(tables)
+    first = next(waiting)
+    if not first.num_rows:
+        return write_table(path, first, mode)
+    with TableFile(path, first.schema, mode) as file:
+        for table in chain([first], waiting):
+            file.write(table)
     return file.part
 
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,12 @@ from trace_flywheel.lake.files import (
     workplace,
 )
 from trace_flywheel.lake.landing import POINTER
-from trace_flywheel.lake.parts import write_table
+from trace_flywheel.lake.parts import write_tables
 from trace_flywheel.lake.sidecar import FORMAT, LakeError, TableSidecar, check_format, pretty
 from trace_flywheel.records.canonical import content_id
+
+BATCH = 1 << 14
+"""Rows of a table that are read at a time."""
 
 
 class Tables:
@@ -72,6 +75,11 @@ class Tables:
         """One table of the newest version of an unpartitioned asset, or some columns of it."""
         return pq.ParquetFile(self._table(asset, name)).read(columns=columns and list(columns), use_threads=False)
 
+    def batches(self, asset: str, name: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of such a table, few rows at a time."""
+        with pq.ParquetFile(self._table(asset, name)) as file:
+            yield from file.iter_batches(BATCH, columns=list(columns), use_threads=False)
+
     def table_schema(self, asset: str, name: str) -> pa.Schema:
         """Of such a table."""
         return pq.read_schema(self._table(asset, name))
@@ -85,12 +93,13 @@ class Tables:
     def put(
         self,
         asset: str,
-        tables: Mapping[str, pa.Table],
+        tables: Mapping[str, pa.Table | Iterable[pa.Table]],
         inputs_digest: str,
         counts: Mapping[str, Any],
         write: Callable[[Path], None] | None = None,
     ) -> TableSidecar:
-        """Replace an unpartitioned asset; only its newest version is kept. `write` adds files that are no tables."""
+        """Replace an unpartitioned asset; only its newest version is kept. Tables may come in pieces. `write` adds
+        files that are no tables."""
         self.prepare()
         base = self.root / asset
         clear(base)
@@ -98,7 +107,7 @@ class Tables:
         sweep(base)
         with workplace(base) as folder:
             for name, table in sorted(tables.items()):
-                write_table(folder / f"{name}.parquet", table)
+                write_tables(folder / f"{name}.parquet", [table] if isinstance(table, pa.Table) else table)
             if write is not None:
                 write(folder)
             digest = _digest_of(asset, folder, inputs_digest)
