@@ -25,6 +25,9 @@ SHAPES = {
     "new tokens that begin alike": lambda n: " ".join(
         f"eyJhbGciOiJIUzI1NiJ9.eyJ{token(i)[4:]}.{'x' * (9 + i % 99)}" for i in range(n // 6)
     ),
+    "repetitions of every length": lambda n: "\n".join(
+        f"password='{token(0)}{('abcdefgh' * n)[:k]}{token(0)}'" for k in range(int((10 * n) ** 0.5))
+    ),
     "key headers": lambda n: f"-----BEGIN RSA {'PRIVATE'} KEY-----\n" * (n // 5),
     "continued lines": lambda n: "abcd\\\nefgh" * (n // 2),
     "digits": lambda n: "1234567890" * n,

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 WINDOW = 8
 FEW = 64
 """Needles that are searched one by one: measured, of so many one pass takes as long, in data of any size."""
+_CROWD = 8
+"""Needles with the same window that are compared where it is seen; of more, as of repetitions of different lengths,
+each is searched by itself: a text of such windows would take their number times its own length."""
 _AT_ONCE = 1 << 16
 """Windows looked up together: their hashes stay in the processor's cache."""
 _SPREAD = 0x9E3779B97F4A7C15
@@ -25,7 +28,7 @@ _ROOM, _LARGEST = 32, 24
 
 
 class Needles:
-    """Needles, each once and none empty. What one pass needs of them is made when it is first needed."""
+    """Needles, none of them empty. What one pass needs of them is made when it is first needed."""
 
     def __init__(self, needles: Sequence[bytes]) -> None:
         self._needles = needles
@@ -37,17 +40,10 @@ class Needles:
             return
         if len(self._needles) <= FEW or self._shortest < WINDOW:
             for needle in self._needles:
-                at = data.find(needle)
-                while at >= 0:
-                    yield at, needle
-                    at = data.find(needle, at + len(needle))
+                yield from ((at, needle) for at in _searched(data, needle))
             return
-        for needle, found in self._index.everywhere(data):
-            end = 0
-            for at in found:
-                if at >= end:
-                    yield at, needle
-                    end = at + len(needle)
+        for needle, found in self._index.found(data):
+            yield from ((at, needle) for at in found)
 
     @cached_property
     def _index(self) -> "_Index":
@@ -69,33 +65,31 @@ class _Index:
         keys = windows[starts + offsets]
         _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
         best = np.argmin(counts[which.reshape(keys.shape)], axis=0), np.arange(len(needles))
-        self._own = {n: own for n, *own in zip(needles, offsets[best].tolist(), range(len(needles)), strict=True)}
-        """Where in each needle its window stands, and which of them it is."""
-        self._shapes: dict[int, list[tuple[int, int]]] = {}
-        """Of each window, the needles that have it: where in them, and how long they are."""
-        for window, needle in zip(keys[best].tolist(), needles, strict=True):
-            shape = self._own[needle][0], len(needle)
-            if shape not in (shapes := self._shapes.setdefault(window, [])):
-                shapes.append(shape)
+        self._with: dict[int, list[tuple[int, int]]] = {}
+        """Of each window, the needles that have it: which they are, and where in them it stands."""
+        for window, *of in zip(keys[best].tolist(), range(len(needles)), offsets[best].tolist(), strict=True):
+            self._with.setdefault(window, []).append((of[0], of[1]))
+        crowds = [window for window, of in self._with.items() if len(of) > _CROWD]
+        self._crowded = [rank for window in crowds for rank, _ in self._with.pop(window)]
         self._factor = np.uint64(_SPREAD)
         bits = min((_ROOM * len(needles)).bit_length(), _LARGEST)
         self._shift = np.uint64(64 - bits)
         self._table = np.zeros(1 << bits, bool)
-        self._table[(keys[best] * self._factor) >> self._shift] = True
+        taken = np.array(list(self._with), np.uint64)
+        self._table[(taken * self._factor) >> self._shift] = True
 
-    def everywhere(self, data: bytes) -> Iterator[tuple[bytes, list[int]]]:
-        """The needles that stand in the data, in their order, and every place of each."""
-        found: dict[int, list[int]] = {}
+    def found(self, data: bytes) -> Iterator[tuple[bytes, list[int]]]:
+        """The needles that stand in the data, in their order, and the places of each, which do not overlap."""
+        places = {rank: list(_searched(data, self._needles[rank])) for rank in self._crowded}
+        ends: dict[int, int] = {}
         for at, window in self._seen(data):
-            for offset, length in self._shapes.get(window, ()):
-                start = at - offset
-                needle = data[start : start + length] if start >= 0 else b""
-                own, rank = self._own.get(needle, (-1, 0))
-                # A needle is known by its own window alone, and not once more by that of a longer one cut off.
-                if own == offset and len(needle) == length:
-                    found.setdefault(rank, []).append(start)
-        for rank in sorted(found):
-            yield self._needles[rank], found[rank]
+            for rank, offset in self._with.get(window, ()):
+                start, needle = at - offset, self._needles[rank]
+                if start >= ends.get(rank, 0) and data.startswith(needle, start):
+                    places.setdefault(rank, []).append(start)
+                    ends[rank] = start + len(needle)
+        for rank in sorted(places):
+            yield self._needles[rank], places[rank]
 
     def _seen(self, data: bytes) -> Iterator[tuple[int, int]]:
         """Places in the data of windows that may be a needle's, and those windows."""
@@ -115,3 +109,10 @@ def _windows(data: bytes) -> "np.ndarray":
     import numpy as np
 
     return np.ndarray((max(len(data) - WINDOW + 1, 0),), "<u8", data, 0, (1,))
+
+
+def _searched(data: bytes, needle: bytes) -> Iterator[int]:
+    at = data.find(needle)
+    while at >= 0:
+        yield at
+        at = data.find(needle, at + len(needle))
