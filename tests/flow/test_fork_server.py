@@ -2,6 +2,7 @@
 
 import gc
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -78,6 +79,21 @@ def test_all_threads_of_a_process_share_one_heap_unless_the_environment_says_oth
         run, env={**environment, **said, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
     )
     assert told.stdout.strip() == found
+
+
+def pages_of_the_second(_: None, size: int) -> int:
+    """Pages that the system clears for a text where one as long was just given back."""
+    bytearray(size)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    bytearray(b"x") * size
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+def test_what_a_process_gave_back_is_used_again_without_the_system() -> None:
+    size = 16 << 20
+    pages = run_alone(pages_of_the_second, None, size)
+    assert isinstance(pages, int)
+    assert pages < size // resource.getpagesize() // 16
 
 
 WAITS = """

@@ -17,10 +17,17 @@ from typing import Any
 
 ROOM_FOR_SOCKETS = 107 - len("/pymp-12345678/listener-12345678")
 """Bytes that the path of a temporary folder may have: a socket's path has 107 at most."""
-SPARING = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
+SPARING = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+    "OPENBLAS_NUM_THREADS": "1",
+}
 """Unless the environment says otherwise: one heap for all threads, Arrow's too. Where each thread and each library has
-its own, what one freed is of no use to another: of a process over all runs that was a quarter of its memory. And no
-threads for matrices (`cli.main`)."""
+its own, what one freed is of no use to another: of a process over all runs that was a quarter of its memory. What is
+freed is kept for what comes next: capture after capture gave its pages back and had the system clear them anew, which
+was a fifteenth of a pass. And no threads for matrices (`cli.main`)."""
 UNSAID = "ignore:resource_tracker:UserWarning"
 """That a killed process left locks behind: the tracker, which removes them, would tell the terminal."""
 STAYING = "trace_flywheel.flow.staying"
