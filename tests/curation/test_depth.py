@@ -23,6 +23,7 @@ from trace_flywheel.curation.depth import (
 from trace_flywheel.curation.depth_asked import HEAD, asked, plain, story
 from trace_flywheel.curation.depth_cues import NAMES, TOLD
 from trace_flywheel.curation.depth_features import COLUMNS, FEATURES_VERSION, features
+from trace_flywheel.records.canonical import content_id
 
 CHALLENGE = Path(__file__).with_name("depth_challenge.jsonl")
 CHALLENGES = {
@@ -149,6 +150,9 @@ def test_training_set_hash_follows_prompts_and_labels() -> None:
     rows = seed_set()
     changed = (Labelled(rows[0].prompt, "other"), *rows[1:])
     assert training_set_hash(rows) == training_set_hash(rows[::-1]) != training_set_hash(changed)
+    for labelled in (rows, rows[::-1], changed):  # again, and of rows that are given once
+        wanted = content_id(sorted([row.prompt, row.label] for row in labelled))
+        assert [training_set_hash(labelled), training_set_hash(iter(labelled))] == [wanted] * 2
 
 
 def test_prompt_with_two_labels_is_refused() -> None:

@@ -8,6 +8,7 @@ order of the rows; a model is plain numbers (npz) and JSON, and says what it was
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -56,8 +57,9 @@ def short_label(label: str) -> str:
         raise ValueError(f"{label!r} is no depth label; known: {', '.join(_SPELLINGS)}") from None
 
 
+@cache
 def seed_set() -> tuple[Labelled, ...]:
-    """The labelled prompts that come with the package."""
+    """The labelled prompts that come with the package: read once, a pass asks for them again and again."""
     return read_labelled((files("trace_flywheel.curation") / "depth_seed.jsonl").read_bytes())
 
 
@@ -156,6 +158,12 @@ def train(labelled: Iterable[Labelled], backend: Backend = "ngrams") -> DepthMod
 
 def training_set_hash(labelled: Iterable[Labelled]) -> str:
     """Changes when a prompt or a label does, not with their order: when a model has to be trained again."""
+    return _hash_of(tuple(labelled))
+
+
+@lru_cache(maxsize=4)
+def _hash_of(labelled: tuple[Labelled, ...]) -> str:
+    """Remembered: of the seed set it takes ten milliseconds, and a pass asks five times."""
     return content_id([[row.prompt, row.label] for row in sorted(labelled)])
 
 

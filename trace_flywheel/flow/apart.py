@@ -105,6 +105,7 @@ def make(under_way: Pass, what: What, recipe: str | None, undisturbed: bool = Fa
 
     `undisturbed`: nobody else writes until the pass ends.
     """
+    load()
     from trace_flywheel.flow import datasets, tables
 
     curation = curation_of(under_way)
