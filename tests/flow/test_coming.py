@@ -398,3 +398,25 @@ def test_a_process_that_ends_waits_no_longer_than_it_may(
     monkeypatch.setattr(coming, "PATIENCE", 0.05)
     of_pass.rest()  # an error would be told with a traceback
     making.may_decide.set()
+
+
+@pytest.mark.parametrize(("rollouts", "waits"), [(40_000, False), (40_001, True)])
+def test_work_over_many_rollouts_waits_for_the_decision_under_way(
+    rollouts: int, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    making = Making()
+    monkeypatch.setattr(coming.datasets, "make", making)
+    of_pass = Coming(NOTHING, [("pair", None)], rollouts, audit)
+    of_pass.go_on()
+    until(lambda: making.seen)
+    done = threading.Event()
+
+    def work() -> None:
+        with of_pass.beside():
+            done.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    assert done.wait(0.2) is not waits
+    making.may_decide.set()
+    assert done.wait(60)
+    assert of_pass.make("pair", None) == "pair"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.flow.conftest import group, write_runs
-from trace_flywheel.lake.columns import column, table
+from trace_flywheel.lake.columns import column, table, table_in
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 WHOLE = st.integers(-(2**63), 2**63 - 1)
@@ -71,7 +71,7 @@ base = Path(sys.argv[1])
 settings = load_settings(home=base / "home")
 shared = Lake(settings.home), settings, SideInputs(), 1
 (result,) = ingest.all_of(shared, (getattr(ingest, sys.argv[2]), list(discover([base / "data"]).runs)))
-heavy = {"pandas", "hyperscan", "sklearn", "dagster"} & sys.modules.keys()
+heavy = {"pandas", "hyperscan", "sklearn", "dagster", "pyarrow.dataset"} & sys.modules.keys()
 print(result.status, result.sidecar.counts.kept, *sorted(heavy))
 """
 
@@ -85,3 +85,26 @@ def test_a_worker_holds_what_its_step_needs(tmp_path, keep_raw):
         env = {**os.environ, "FLYWHEEL_LAKE__KEEP_RAW": keep_raw}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
         assert done.stdout.split() == ["made", "2", *held.split()], (step, done.stderr)
+
+
+REFRESH = """
+import sys
+from trace_flywheel.cli.main import main
+if __name__ == "__main__":
+    assert main(["refresh", "--root", sys.argv[1], "--home", sys.argv[2]]) == 0
+    print("pyarrow.dataset" in sys.modules)
+"""
+
+
+def test_nothing_that_is_made_or_looked_at_takes_arrow_s_datasets(tmp_path):
+    write_runs(tmp_path / "data", {"r": [*group("t", (1.0, 0.0), 1), *group("u", (1.0, 0.0, 0.5), 2)]})
+    command = [sys.executable, "-c", REFRESH, tmp_path / "data", tmp_path / "home"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+    assert "dpo_dataset" in done.stdout, "all was made by this process"
+
+
+def test_columns_of_a_file_are_read_by_their_names(tmp_path):
+    pq.write_table(pa.table({"a": [1, 2], "b": ["x", "y"], "c": [None, 0.5]}), tmp_path / "file")
+    assert table_in(tmp_path / "file").to_pydict() == {"a": [1, 2], "b": ["x", "y"], "c": [None, 0.5]}
+    assert table_in(tmp_path / "file", ["b"]).to_pydict() == {"b": ["x", "y"]}

@@ -5,6 +5,7 @@ a pass works out once (index, attempts, holdout, corpora) stays where the work i
 """
 
 import math
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -111,7 +112,8 @@ def make(under_way: Pass, what: What, recipe: str | None, undisturbed: bool = Fa
     curation = curation_of(under_way)
     pa.default_memory_pool().release_unused()  # what the asset before has freed, tens of MB, is still this process's
     if what == "advantages":
-        made = tables.grouped_advantages(curation)
+        with _coming.beside() if _coming is not None else nullcontext():
+            made = tables.grouped_advantages(curation)
     elif what == "classifier":
         made = tables.depth_classifier(curation, recipe)
     elif undisturbed and curation.crew.works_apart:

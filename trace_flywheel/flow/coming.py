@@ -11,8 +11,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from contextlib import AbstractContextManager, nullcontext
 from multiprocessing.util import Finalize
 from typing import Any
+
+import pyarrow as pa
 
 from trace_flywheel.flow import datasets
 from trace_flywheel.flow.crew import ENDS_FIRST
@@ -50,6 +53,7 @@ class Coming:
         self._curation: Curation | None = curation
         self.audit = audit
         self._most = max(LEAST_AHEAD, ROLLOUTS_AHEAD // max(rollouts, 1))
+        self._is_large = rollouts > ROLLOUTS_AHEAD
         self._left = deque(order)
         self._ahead: dict[Named, _Dataset] = {}
         self._begun: list[_Dataset] = []
@@ -66,6 +70,11 @@ class Coming:
         own.ask()
         self.go_on()
         return own.made.result()
+
+    def beside(self) -> AbstractContextManager[Any]:
+        """A block of other work over all rollouts: of many it waits for the decision under way, whose memory it would
+        add to."""
+        return self.deciding if self._is_large else nullcontext()
 
     def audited(self, name: str) -> Any:
         """What the audit gave that followed the publication of a dataset, once; None where there was none."""
@@ -150,6 +159,7 @@ class _Dataset(Turn):
             self.audited.set_exception(error)
 
     def decided(self) -> None:
+        pa.default_memory_pool().release_unused()  # what the decision has freed, before the next one takes more
         self._release()
         self._stop_if_given_up()
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from trace_flywheel.flow.erased import said
 from trace_flywheel.flow.ingest_tasks import GRADED
-from trace_flywheel.lake.columns import column
+from trace_flywheel.lake.columns import column, table_in
 from trace_flywheel.lake.files import new_file
 from trace_flywheel.lake.parts import read_rollouts
 from trace_flywheel.lake.sidecar import Sidecar, file_mode
@@ -34,7 +34,7 @@ def contents_of(lake: Lake, sidecar: Sidecar) -> Iterator[tuple[str, str]]:
     """(trace id, digest) of a run's rollouts as they were read; "" where one said nothing or nothing is known of it."""
     file = lake.generation_folder(sidecar) / FILE
     if file.is_file():
-        table = pq.read_table(file)
+        table = table_in(file)
         yield from zip(table["trace_id"].to_pylist(), table["content"].to_pylist(), strict=True)
         return
     for part in sidecar.parts:

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from trace_flywheel.flow.contents import contents_of
 from trace_flywheel.flow.erased import plain, spellings, texts_of
 from trace_flywheel.flow.expected import STEPS
 from trace_flywheel.flow.ingest_tasks import GRADED, REDACTED
 from trace_flywheel.lake import dataset
+from trace_flywheel.lake.columns import table_in
 from trace_flywheel.lake.files import is_temporary
 from trace_flywheel.lake.parts import read_rollouts
 from trace_flywheel.lake.purged import address_of, purged_by_run
@@ -115,7 +115,7 @@ def _standing(lake: Lake, step: str) -> Iterator[Address]:
     """Addresses of the rows of a step, in all runs."""
     for sidecar in lake.sidecars(step):
         for part in sidecar.parts:
-            traces = pq.read_table(lake.part_path(sidecar, part), columns=["trace_id"])["trace_id"].to_pylist()
+            traces = table_in(lake.part_path(sidecar, part), columns=["trace_id"])["trace_id"].to_pylist()
             yield from ((sidecar.run_id, trace) for trace in traces)
 
 
@@ -136,7 +136,7 @@ def _unfinished(lake: Lake) -> set[Address]:
         for step in STEPS:
             if (sidecar := lake.sidecar(step, run_id)) is not None:
                 for part in sidecar.parts:
-                    traces = pq.read_table(lake.part_path(sidecar, part), columns=["trace_id"])["trace_id"]
+                    traces = table_in(lake.part_path(sidecar, part), columns=["trace_id"])["trace_id"]
                     found |= {(run_id, trace) for trace in traces.to_pylist()}
     return {at for at in found if address_of(*at) in buried.get(at[0], ())}
 
@@ -173,7 +173,7 @@ def holds(file: Path, spelt: Sequence[bytes]) -> bool:
         return False
     if file.suffix == ".parquet":
         with suppress(pa.ArrowInvalid):
-            rows = pq.read_table(file).to_pylist()
+            rows = table_in(file).to_pylist()
             return _is_in(spelt, json.dumps(rows, ensure_ascii=False, default=repr).encode("utf-8", "surrogatepass"))
     with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text:
         return any(text.find(spelling) >= 0 for spelling in spelt)

@@ -9,14 +9,13 @@ import shutil
 from collections.abc import Collection, Iterator, Sequence, Set
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from trace_flywheel.flow.corpus_index import erase
 from trace_flywheel.flow.erasable import Address, holds, published, quoted, runs_of
 from trace_flywheel.flow.erased import WITHHELD
 from trace_flywheel.flow.expected import STEPS
 from trace_flywheel.flow.roots import roots_in_force
 from trace_flywheel.lake import dataset
+from trace_flywheel.lake.columns import table_in
 from trace_flywheel.lake.files import TEMPORARY, is_temporary, keep_only, replace_text
 from trace_flywheel.lake.purged import address_of, erased_rows, tombstones
 from trace_flywheel.lake.quarantine import quarantines, release
@@ -203,6 +202,6 @@ def _stands(lake: Lake, trace: str) -> bool:
             if any(drop.trace_id == trace for drop in lake.drops(sidecar)):
                 return True
             for part in sidecar.parts:
-                if trace in pq.read_table(lake.part_path(sidecar, part), columns=["trace_id"])["trace_id"].to_pylist():
+                if trace in table_in(lake.part_path(sidecar, part), columns=["trace_id"])["trace_id"].to_pylist():
                     return True
     return False

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from trace_flywheel.flow.containers import opened, rows_file
 from trace_flywheel.flow.dataset_rows import Row
 from trace_flywheel.flow.publish import written
 from trace_flywheel.lake import dataset
 from trace_flywheel.lake.card import card
+from trace_flywheel.lake.columns import table_in
 from trace_flywheel.lake.dataset import Version
 from trace_flywheel.lake.files import new_file, settle, workplace
 from trace_flywheel.lake.parts import write_table
@@ -79,7 +79,7 @@ def export(version: Version, format: str, out: Path, redactor: Redactor, split: 
                     rows += 1
                     stream.write(orjson.dumps(line) + b"\n")
                 columns.update(*made)
-        of_kept = pq.read_table(version.path / "provenance.parquet").take(pa.array(kept, pa.int64()))
+        of_kept = table_in(version.path / "provenance.parquet").take(pa.array(kept, pa.int64()))
         write_table(folder / "provenance.parquet", of_kept)
         data = rows_file(one, data)
         file = {"path": data.relative_to(folder).as_posix(), "rows": rows, "bytes": data.stat().st_size}

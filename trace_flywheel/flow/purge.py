@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-import pyarrow.parquet as pq
 
 from trace_flywheel.flow import contents, datasets, gathered, tables
 from trace_flywheel.flow import erasure_reach as reach
@@ -28,6 +27,7 @@ from trace_flywheel.flow.names import every, name_of
 from trace_flywheel.flow.rewrite import Gone, follows, is_fresh, is_of, rewrite
 from trace_flywheel.flow.standing import Made
 from trace_flywheel.lake import dataset, lines
+from trace_flywheel.lake.columns import table_in
 from trace_flywheel.lake.files import replace_text
 from trace_flywheel.lake.purged import UNFINISHED, Tombstone, address_of, bury, of_values, unfinished
 from trace_flywheel.lake.store import Lake
@@ -128,7 +128,7 @@ def _stones(lake: Lake, run_id: str, traces: set[str], reason: str) -> list[Tomb
     rows: dict[str, str] = {}
     if (index := lake.sidecar(INDEX, run_id)) is not None:
         for part in index.parts:
-            table = pq.read_table(lake.part_path(index, part), columns=["trace_id", "exact_hash"])
+            table = table_in(lake.part_path(index, part), columns=["trace_id", "exact_hash"])
             rows |= {row["trace_id"]: row["exact_hash"] for row in table.filter(is_of(table, traces)).to_pylist()}
     return [
         Tombstone(address_of(run_id, trace), run_id, digests.get(trace, ""), reason, rows.get(trace, ""))

@@ -5,13 +5,13 @@ from collections.abc import Sequence, Set
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from trace_flywheel.flow import contents
 from trace_flywheel.flow.erased import purged, texts_of
 from trace_flywheel.flow.expected import BEFORE, ERASED_FROM, Expected
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX
 from trace_flywheel.flow.inputs import SideInputs
+from trace_flywheel.lake.columns import table_in
 from trace_flywheel.lake.parts import TableFile
 from trace_flywheel.lake.purged import address_of
 from trace_flywheel.lake.sidecar import Part, Sidecar, file_mode
@@ -53,7 +53,7 @@ def rewrite(
     lost = [gone.drop(run_id, drop.trace_id) for drop in carried if gone.takes(drop)]
     with lake.generation(step, run_id) as folder:
         for part in sidecar.parts:
-            table = pq.read_table(lake.part_path(sidecar, part))
+            table = table_in(lake.part_path(sidecar, part))
             is_gone = is_of(table, gone.traces)
             left = table.filter(pc.invert(is_gone))
             lost += [gone.drop(run_id, trace) for trace in table.filter(is_gone)["trace_id"].to_pylist()]
@@ -102,7 +102,7 @@ def _after(lake: Lake, sidecar: Sidecar) -> str | None:
 
 def is_fresh(lake: Lake, settings: Settings, inputs: SideInputs, sidecar: Sidecar) -> bool:
     """Whether a partition was up to date: now, or before an erasure began that was killed since."""
-    tables = (pq.read_table(lake.part_path(sidecar, part), columns=["trace_id"]) for part in sidecar.parts)
+    tables = (table_in(lake.part_path(sidecar, part), columns=["trace_id"]) for part in sidecar.parts)
     standing = {address_of(sidecar.run_id, trace) for table in tables for trace in table["trace_id"].to_pylist()}
     return Expected(lake, settings, inputs).was_fresh(sidecar, standing)
 

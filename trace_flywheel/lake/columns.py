@@ -6,13 +6,21 @@ which holds no table of pandas at all. The arrays are the same, byte for byte of
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 _WIDTHS = {pa.string(): np.int32, pa.large_string(): np.int64}
 _NUMBERS = {pa.int32(): np.int32, pa.int64(): np.int64, pa.float64(): np.float64, pa.uint32(): np.uint32}
+
+
+def table_in(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """A Parquet file, or some of its columns. (`pq.read_table` loads Arrow's datasets: 50 MB, a fifth of a second.)"""
+    with pq.ParquetFile(path) as file:
+        return file.read(columns=columns and list(columns), use_threads=False)
 
 
 def table(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

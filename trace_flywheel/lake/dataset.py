@@ -155,9 +155,9 @@ def read_version(folder: Path) -> Version:
 
 def fates(version: Version, columns: Sequence[str] | None = None) -> "pa.Table":
     """Of every rollout that entered; all that is said of it, or some of it."""
-    import pyarrow.parquet as pq
+    from trace_flywheel.lake.columns import table_in
 
-    return pq.read_table(version.path / "fates.parquet", columns=columns and list(columns))
+    return table_in(version.path / "fates.parquet", columns)
 
 
 def fates_in_order(version: Version) -> "Iterator[pa.Table]":
@@ -200,16 +200,16 @@ def provenance_in(folder: Path, columns: Sequence[str] | None = None) -> Iterato
 
 def row_ids(version: Version) -> "pa.ChunkedArray":
     """In the order of the rows."""
-    import pyarrow.parquet as pq
+    from trace_flywheel.lake.columns import table_in
 
-    return pq.read_table(version.path / "provenance.parquet", columns=["row_id"])["row_id"]
+    return table_in(version.path / "provenance.parquet", ["row_id"])["row_id"]
 
 
 def rewards(version: Version) -> list[float | None]:
     """Of all traces behind its rows, in the order of the rows."""
-    import pyarrow.parquet as pq
+    from trace_flywheel.lake.columns import table_in
 
-    table = pq.read_table(version.path / "provenance.parquet", columns=["rewards"])
+    table = table_in(version.path / "provenance.parquet", ["rewards"])
     found: list[float | None] = table["rewards"].combine_chunks().flatten().to_pylist()
     return found
 

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trace_flywheel.lake.columns import table_in
 from trace_flywheel.lake.dataset import CANONICAL, Version
 from trace_flywheel.lake.index import LINES
 from trace_flywheel.lake.parts import TableFile
@@ -73,7 +74,7 @@ class Lines:
             for layout, files in told["files"].items()
         }
         self.keys, self._near = (
-            _fixed(pq.read_table(folder / "rows.parquet", columns=[name])[name], KEY) for name in ("key", "near")
+            _fixed(table_in(folder / "rows.parquet", columns=[name])[name], KEY) for name in ("key", "near")
         )
 
     @classmethod
@@ -186,6 +187,7 @@ class Noted:
             ) as file:
                 for batch in self._batches(schema.names, rows):
                     file.write(pa.Table.from_batches([batch], schema=schema))
+                    pa.default_memory_pool().release_unused()  # a row leaves half a kilobyte
             for name in self._layouts:
                 places = self._places(name, rows, rank, [size for _, _, size in listed[name]])
                 packed = pa.FixedSizeBinaryArray.from_buffers(

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow.parquet as pq
 
 from trace_flywheel.lake.codec import drop_table, drops_of
+from trace_flywheel.lake.columns import table_in
 from trace_flywheel.lake.files import (
     OPEN_FOLDER,
     PRIVATE_FOLDER,
@@ -186,4 +186,4 @@ class Lake(Tables):
         if not sidecar.counts.dropped:
             return ()
         path = self.generation_folder(sidecar) / "drops.parquet"
-        return tuple(drops_of(pq.read_table(path)))
+        return tuple(drops_of(table_in(path)))

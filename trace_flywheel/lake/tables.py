@@ -20,6 +20,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trace_flywheel.lake.columns import table_in
 from trace_flywheel.lake.files import (
     TEMPORARY,
     clear,
@@ -73,7 +74,7 @@ class Tables:
 
     def table(self, asset: str, name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """One table of the newest version of an unpartitioned asset, or some columns of it."""
-        return pq.ParquetFile(self._table(asset, name)).read(columns=columns and list(columns), use_threads=False)
+        return table_in(self._table(asset, name), columns)
 
     def batches(self, asset: str, name: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some columns of such a table, few rows at a time."""
