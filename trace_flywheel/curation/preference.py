@@ -124,7 +124,8 @@ def _matched(
     compared = np.zeros(len(frame), dtype=bool)
     for side in (better, worse):
         compared[[row for rows in side for row in rows]] = True
-    said = Conversations(letters(frame["roles"].tolist(), compared), *messages(compared))
+    roles = frame["roles"].astype("category").astype(object).tolist()  # each text once, not once a row
+    said = Conversations(letters(roles, compared), *messages(compared))
     matched = match(better, worse, scores, said, per_task)
     paired = set(matched.group.tolist())
     refused = {
