@@ -420,3 +420,34 @@ def test_work_over_many_rollouts_waits_for_the_decision_under_way(
     making.may_decide.set()
     assert done.wait(60)
     assert of_pass.make("pair", None) == "pair"
+
+
+class Worked:
+    """In place of what a pass has worked out, to see whether it goes."""
+
+
+@pytest.mark.parametrize("fails", ["nothing", "the dataset", "the audit"])
+def test_what_was_worked_out_goes_when_it_is_given_up_whatever_became_of_a_dataset(
+    fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked = Worked()
+    left = weakref.ref(worked)
+
+    def make(curation: Worked, kind: Kind, recipe: str | None, turn: Turn) -> Kind:
+        if fails == "the dataset":
+            raise FlywheelError("no room")
+        if fails == "nothing":
+            passes[0].give_up()  # between its publication and its audit
+        return kind
+
+    def failing(curation: Worked, name: str) -> None:
+        raise FlywheelError("a file is gone")
+
+    monkeypatch.setattr(coming.datasets, "make", make)
+    passes = [Coming(worked, [("pair", None)], 20_000, failing)]  # type: ignore[arg-type]
+    del worked
+    passes[0].go_on()
+    (own,) = passes[0]._begun
+    until(lambda: own.audited.done() or (fails == "the dataset" and own.made.done()))
+    passes[0].give_up()
+    until(lambda: gc.collect() is not None and left() is None)

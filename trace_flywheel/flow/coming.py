@@ -141,7 +141,7 @@ class _Dataset(Turn):
             self._stop_if_given_up()
             made = datasets.make(curation, *self.name, self)
         except BaseException as error:  # whatever it is, somebody waits for it
-            self.made.set_exception(GivenUpError() if self._given_up else error)  # an error holds all it came through
+            self.made.set_exception(self._told(error))
         else:
             self.is_published, self.is_audited = True, self.name[0] != "mix"  # after which nothing is left to do beside
             self.made.set_result(made)
@@ -156,7 +156,11 @@ class _Dataset(Turn):
             self._stop_if_given_up()
             self.audited.set_result(self._coming.audit(curation, name_of(*self.name)))
         except BaseException as error:  # told to the one who asks
-            self.audited.set_exception(error)
+            self.audited.set_exception(self._told(error))
+
+    def _told(self, error: BaseException) -> BaseException:
+        """An error holds all it came through, and nobody asks for that of what was given up."""
+        return GivenUpError() if self._given_up else error
 
     def decided(self) -> None:
         pa.default_memory_pool().release_unused()  # what the decision has freed, before the next one takes more
@@ -183,3 +187,6 @@ class _Dataset(Turn):
     def give_up(self) -> None:
         self._given_up = True
         self._asked.set()
+        for told in (self.made, self.audited):
+            if told.done() and (error := told.exception()) is not None:
+                error.__traceback__ = None
