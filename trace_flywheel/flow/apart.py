@@ -85,14 +85,16 @@ def _is_of(curation: "Curation", under_way: Pass) -> bool:
     return Basis(curation.lake, under_way.settings, under_way.inputs).inputs_digest == curation.inputs_digest
 
 
-def curation_of(under_way: Pass) -> "Curation":
-    """The state of the pass under way; that of another is forgotten first."""
+def curation_of(under_way: Pass, undisturbed: bool = True) -> "Curation":
+    """The state of the pass under way; that of another is forgotten first. Where not `undisturbed`, somebody may have
+    written since it was last asked for: what was withdrawn or erased meanwhile is in no dataset that is made now."""
     from trace_flywheel.flow.curation import Curation
 
     global _held, _coming
     if _held is not None and _held[0] == PREPARED and _is_of(_held[1], under_way):
         _held = under_way.name, _held[1]
-    if _held is None or _held[0] != under_way.name:
+    is_known = _held is not None and _held[0] == under_way.name
+    if _held is None or not is_known or not (undisturbed or _is_of(_held[1], under_way)):
         if _coming is not None:
             _coming.give_up()
         _held = _coming = None
@@ -109,7 +111,7 @@ def make(under_way: Pass, what: What, recipe: str | None, undisturbed: bool = Fa
     load()
     from trace_flywheel.flow import datasets, tables
 
-    curation = curation_of(under_way)
+    curation = curation_of(under_way, undisturbed)
     pa.default_memory_pool().release_unused()  # what the asset before has freed, tens of MB, is still this process's
     if what == "advantages":
         with _coming.beside() if _coming is not None else nullcontext():
