@@ -120,6 +120,36 @@ def test_the_databases_are_those_that_dagster_makes(tmp_path: Path) -> None:
     assert len(revisions) == 1
 
 
+@pytest.mark.parametrize(
+    "left",
+    [
+        ("drop table secondary_indexes", "drop table dynamic_partitions", "drop table alembic_version"),
+        ("drop table alembic_version",),
+        ("delete from secondary_indexes",),
+        (),
+    ],
+)
+def test_a_history_whose_maker_was_stopped_is_made_to_its_end(tmp_path: Path, left: tuple[str, ...]) -> None:
+    with instance(tmp_path / "whole") as one:
+        one.add_dynamic_partitions("runs", ["a"])
+    with instance(tmp_path / "stopped"):
+        pass
+    (index,) = (path for path in databases(tmp_path / "stopped") if path.stem == "index")
+    if left:
+        with sqlite3.connect(index) as connection:
+            for statement in left:
+                connection.execute(statement)
+    else:
+        index.write_bytes(b"")  # the disk was full at once
+    with instance(tmp_path / "stopped") as one:
+        one.add_dynamic_partitions("runs", ["a"])
+        assert one.get_dynamic_partitions("runs") == ["a"]
+        run_once(one)
+        assert one.event_log_storage.has_secondary_index("asset_key_index_columns")
+    whole = (path for path in databases(tmp_path / "whole") if path.stem == "index")
+    assert {entry[1] for entry in schema(index)[1:]} == {entry[1] for entry in schema(next(whole))[1:]}
+
+
 def test_dagsters_revisions_are_read_once_for_all_databases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[ScriptDirectory] = []
     load = ScriptDirectory._load_revisions

@@ -111,6 +111,15 @@ class KeptEventLogStorage(SqliteEventLogStorage):
         self._tables: set[str] = set()
         self._columns: set[str] = set()
         super().__init__(base_dir)
+        self._end_making()
+
+    def _end_making(self) -> None:
+        """Make what is missing of a database whose maker found the disk full or was killed. Dagster takes the file for
+        the whole: it would ask for a migration of a history that never began."""
+        with self.index_connection():
+            pass
+        self.reindex_events()
+        self.reindex_assets()
 
     def has_table(self, table_name: str) -> bool:
         """Asked for every event; a table that is there stays there."""
