@@ -61,9 +61,7 @@ def test_what_is_withdrawn_between_two_steps_is_in_no_dataset_that_is_made_then(
     home = ingested.lake.home
     for name in dataset.names(home):
         (fate,) = [
-            row
-            for row in dataset.fates(dataset.find_version(home, name)).to_pylist()
-            if row["trace_id"] == "a-0"
+            row for row in dataset.fates(dataset.find_version(home, name)).to_pylist() if row["trace_id"] == "a-0"
         ]
         assert (fate["kept"], fate["reason"]) == (False, "withdrawn"), name
     before = files(home)

@@ -11,9 +11,12 @@ import pytest
 from tests.flow.conftest import Flow, group, sentence, trace, write_runs
 from trace_flywheel.cli.main import main
 from trace_flywheel.curation.holdout import fingerprint
+from trace_flywheel.flow import datasets, golden_files
+from trace_flywheel.flow.curation import Curation
 from trace_flywheel.flow.inputs import SideInputs, side_inputs
+from trace_flywheel.flow.watch import side_inputs_now
 from trace_flywheel.lake.dataset import fates as fates_of
-from trace_flywheel.lake.dataset import find_version
+from trace_flywheel.lake.dataset import find_version, provenance
 from trace_flywheel.lake.goldens import KnownFile
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.sources.discover import discover
@@ -201,3 +204,84 @@ def test_a_golden_file_that_broke_and_then_went_still_holds_out(flow: MakeFlow) 
     found.require_all()
     file.write_text('{"task_id": "b"}\n')
     assert now()[0] == ["b"]  # what is taken out of a file that can be read is let go
+
+
+def over(one: Flow) -> SideInputs:
+    """Side inputs with what the home knows, which it knows from now on, as every pass looks at them."""
+    return side_inputs_now(one.settings)
+
+
+def test_goldens_that_change_while_datasets_are_made_are_published_by_nobody(
+    flow: MakeFlow,
+) -> None:
+    one = flow({"r": [*group("a", (1.0, 0.0), 1), *group("b", (1.0, 0.0), 9)]}, [{"task_id": "a"}])
+    one.run()
+    file = one.root / "eval" / "goldens.jsonl"
+    whole = file.read_bytes()
+    write_runs(one.root, {"more": group("c", (1.0, 0.0), 30)})
+    one.ingest()
+    file.write_bytes(b"")  # who writes it anew has just begun
+    curation = Curation(one.lake, one.settings, over(one))
+    file.write_bytes(whole)
+    before = find_version(one.lake.home, "sft_dataset").version
+    with pytest.raises(FlywheelError, match="changed while datasets were made; nothing is published"):
+        datasets.sft_dataset(curation)
+    assert find_version(one.lake.home, "sft_dataset").version == before
+    made = datasets.sft_dataset(Curation(one.lake, one.settings, over(one)))
+    rows = provenance(find_version(one.lake.home, made.name))
+    assert {row.task_id for row in rows} == {"b", "c"}
+
+
+def test_goldens_written_anew_with_the_same_words_or_gone_are_no_change(flow: MakeFlow) -> None:
+    one = flow({"r": [*group("a", (1.0, 0.0), 1), *group("b", (1.0, 0.0), 9)]}, [{"task_id": "a"}])
+    one.ingest()
+    file = one.root / "eval" / "goldens.jsonl"
+    seen = over(one)
+    file.write_bytes(file.read_bytes())
+    os.utime(file, (1, 1))
+    seen.require_unchanged()
+    file.unlink()
+    seen.require_unchanged()
+    file.mkdir()
+    seen.require_unchanged()
+
+
+def test_a_golden_file_that_goes_while_it_is_read_still_holds_out(
+    flow: MakeFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = flow({"r": group("a", (1.0, 0.0), 1)}, [{"task_id": "a"}])
+    one.ingest()
+    assert [golden.task_id for golden in over(one).goldens] == ["a"]
+    real = golden_files.read_goldens
+
+    def gone(path: Path) -> Any:
+        path.unlink()
+        return real(path)
+
+    monkeypatch.setattr(golden_files, "read_goldens", gone)
+    assert [golden.task_id for golden in over(one).goldens] == ["a"]
+    monkeypatch.undo()
+    assert [golden.task_id for golden in over(one).goldens] == ["a"]
+
+
+def test_a_golden_file_that_is_written_to_while_it_is_read_is_read_again_and_else_nothing_is_published(
+    flow: MakeFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = flow({"r": group("a", (1.0, 0.0), 1)}, [{"task_id": "a"}])
+    file, real, left = one.root / "eval" / "goldens.jsonl", golden_files.read_goldens, [1]
+
+    def moving(path: Path) -> Any:
+        lines = list(real(path))
+        if left[0]:
+            left[0] -= 1
+            with file.open("a") as stream:
+                stream.write('{"task_id": "a"}\n')
+        return lines
+
+    monkeypatch.setattr(golden_files, "read_goldens", moving)
+    seen = over(one)
+    seen.require_all()
+    assert len(seen.goldens) == 2
+    left[0] = 9
+    with pytest.raises(FlywheelError, match="source_changed"):
+        over(one).require_all()

@@ -139,6 +139,7 @@ def balanced_mix(curation: Curation, recipe: str | None = None, turn: Turn = ALO
         turn.decided()
         draft.write(partial(copied, curation.crew, policy_of(settings)))
         turn.wait()
+        curation.inputs.require_unchanged()
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
     lake.discard(refusals_of(name))
     return published_as(made)
@@ -212,6 +213,7 @@ def _dataset(curation: Curation, kind: funnel.Kind, recipe: str | None, turn: Tu
         if kind == "sft" and recipe is None:
             lines = [orjson.dumps(row, option=orjson.OPT_SORT_KEYS).decode() for row in needs_grading(curated)]
             replace_text(lake.root / "needs_grading.jsonl", "".join(f"{line}\n" for line in lines))
+        curation.inputs.require_unchanged()
         made = draft.publish(fates, hashed, manifest, card, settings.versions.keep)
         del fates
         pa.default_memory_pool().release_unused()

@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from trace_flywheel.curation.holdout import fingerprint
+from trace_flywheel.flow.golden_files import Stamp, is_another, read_whole
 from trace_flywheel.flow.golden_text import redacted_golden
 from trace_flywheel.flow.policy import policy_of
 from trace_flywheel.lake.goldens import KnownFile
@@ -54,6 +55,9 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
     verdicts_away: tuple[str, ...] = ()
     """Files of verdicts that the settings name and that are not there."""
 
+    golden_stamps: dict[str, Stamp] = {}
+    """Of the golden files that are there, by absolute path, as they were before they were read."""
+
     def require_all(self) -> None:
         """Raise `FlywheelError` while a golden or a file of verdicts cannot be read: what is skipped would be trained
         on, and grades that verdicts took the place of would count again."""
@@ -69,6 +73,16 @@ class SideInputs(msgspec.Struct, frozen=True, dict=True):
                 f"{self.golden_faults[0]}{more}; mend or remove the line: no dataset is published while a golden "
                 "cannot be read, earlier versions stay"
             )
+
+    def require_unchanged(self) -> None:
+        """Raise `FlywheelError` where a golden file is another one than was read: it may have been read half written,
+        or hold out more by now. One that is gone is held out as it was read."""
+        for path, stamp in self.golden_stamps.items():
+            if is_another(Path(path), stamp, self.known[path].fingerprint):
+                raise FlywheelError(
+                    f"{path}: changed while datasets were made; nothing is published that was held against it as it "
+                    "was, earlier versions stay; refresh again"
+                )
 
     @cached_property
     def goldens_digest(self) -> str:
@@ -113,22 +127,26 @@ def side_inputs(runs: Sequence[Run], settings: Settings, before: Mapping[str, Kn
     faults: list[Drop] = []
     unread: list[str] = []
     known: dict[str, KnownFile] = {}
+    stamps: dict[str, Stamp] = {}
     # A golden passes the same redactor as the rollouts, or a redacted name would hide it from the search.
     rules = redactor(policy_of(settings))
     for path in golden_paths(runs, settings, before):
-        if before is not None and str(path) in before and not path.is_file():
-            known[str(path)] = before[str(path)]
-            faults.append(_gone(path, before[str(path)]))
+        last, read = (before or {}).get(str(path)), read_whole(path)
+        if last is not None and read is None:
+            known[str(path)] = last
+            faults.append(_gone(path, last))
             continue
         first = len(faults)
-        goldens = _good(Golden, read_goldens(path), faults)
+        # Where the settings name what is no file, reading it tells.
+        goldens = _good(Golden, read_goldens(path) if read is None else read.lines, faults)
         unread += [f"{path}{_place(fault)}" for fault in faults[first:]]
-        if path.is_file():
+        if read is not None:
+            stamps[str(path)] = read.stamp
             held_out = [redacted_golden(golden, rules) for golden in goldens]
-            if len(faults) > first and before is not None and str(path) in before:
+            if len(faults) > first and last is not None:
                 # What cannot be read takes nothing back: the file may be gone before it is mended.
-                held_out += [golden for golden in before[str(path)].goldens if golden not in held_out]
-            known[str(path)] = KnownFile(fingerprint(path), tuple(held_out))
+                held_out += [golden for golden in last.goldens if golden not in held_out]
+            known[str(path)] = KnownFile(read.fingerprint, tuple(held_out))
     corrections = _good(CorrectionEntry, (e for p in settings.corrections for e in read_corrections(p)), faults)
     spellings = settings.grading.verdict_map
     verdicts = _good(VerdictEntry, (e for p in settings.grading.verdicts for e in read_verdicts(p, spellings)), faults)
@@ -137,7 +155,9 @@ def side_inputs(runs: Sequence[Run], settings: Settings, before: Mapping[str, Kn
     files = _named(known)
     away = tuple(str(path) for path in settings.grading.verdicts if not path.is_file())
     present = frozenset(run.run_id for run in runs)
-    return SideInputs(held, corrections, tuple(faults), verdicts, scores, files, tuple(unread), known, present, away)
+    return SideInputs(
+        held, corrections, tuple(faults), verdicts, scores, files, tuple(unread), known, present, away, stamps
+    )
 
 
 def _gone(path: Path, file: KnownFile) -> Drop:
