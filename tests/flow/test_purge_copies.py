@@ -11,7 +11,9 @@ import pytest
 from tests.flow.conftest import Flow, Row, group, sentence, trace, write_runs
 from tests.flow.test_purge import left, purge
 from trace_flywheel.cli.main import main
+from trace_flywheel.flow import export as exporting
 from trace_flywheel.flow.why import why
+from trace_flywheel.lake import dataset
 from trace_flywheel.lake.dataset import fates as fates_of
 from trace_flywheel.lake.dataset import find_version, provenance
 from trace_flywheel.lake.quarantine import quarantines
@@ -148,10 +150,10 @@ def test_what_quotes_the_value_goes_with_it(one: Flow, tmp_path: Path) -> None:
 
 def test_exports_below_the_home_go_too(one: Flow) -> None:
     home = one.settings.home
-    for name, dataset in (("mine", "sft_dataset"), ("pairs", "dpo_dataset")):
+    for name, source in (("mine", "sft_dataset"), ("pairs", "dpo_dataset")):
         layout = "trl-sft" if name == "mine" else "trl-dpo"
         out = str(home / "exports" / name)
-        assert main(["export", dataset, "--format", layout, "--out", out, "--home", str(home)]) == 0
+        assert main(["export", source, "--format", layout, "--out", out, "--home", str(home)]) == 0
     away = str(home.parent / "away")
     assert main(["export", "sft_dataset", "--format", "trl-sft", "--out", away, "--home", str(home)]) == 0
     assert purge(one, "--trace", "a-3") == 0
@@ -195,3 +197,23 @@ def test_a_prompt_without_an_answer_is_nobody_s_own(one: Flow) -> None:
     file.write_text("frobnicator of gate 7\n")
     assert purge(one, "--value-from", str(file)) == 0
     assert left(one, "frobnicator") == []
+
+
+def test_an_export_that_an_erasure_overtakes_is_not_left(
+    one: Flow, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its rows were read before; it takes its name when the erasure has looked for exports already."""
+    home = one.settings.home
+    words = ["export", "sft_dataset", "--format", "messages", "--out", str(home / "mine"), "--home", str(home)]
+    version = find_version(home, "sft_dataset")
+    real = exporting.settle
+
+    def overtaken(folder: Path, final: Path) -> None:
+        dataset.remove(version.path)
+        real(folder, final)
+
+    monkeypatch.setattr(exporting, "settle", overtaken)
+    assert main(words) == 1
+    assert "removed while it was exported" in capsys.readouterr().err
+    assert not list(home.rglob("mine*"))
+    assert not list(home.glob(".tmp-*"))

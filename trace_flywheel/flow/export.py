@@ -96,6 +96,11 @@ def export(version: Version, format: str, out: Path, redactor: Redactor, split: 
         if out.is_dir():
             out.rmdir()
         settle(folder, out)
+    if not version.path.is_dir():  # an erasure looks for exports after it took the versions, and did not see this one
+        dataset.discard(out)
+        raise FlywheelError(
+            f"{version.name}@{version.version}: removed while it was exported; export what there is now"
+        )
     return Exported(out, rows, refused)
 
 
