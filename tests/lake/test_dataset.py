@@ -131,6 +131,24 @@ def test_old_versions_are_pruned_and_the_newest_stays(tmp_path: Path) -> None:
     assert [v.version for v in versions(tmp_path, "sft_dataset")] == [made[3].version, made[2].version]
 
 
+def test_a_version_of_a_clock_that_was_set_back_is_the_newest(tmp_path: Path) -> None:
+    first = publish(tmp_path, ["a"], keep=3)
+    ahead = 4_000_000_000  # by the clock that was right again afterwards
+    os.utime(first.path, (ahead, ahead))
+    second, third = (publish(tmp_path, ["a", other], keep=3) for other in "bc")
+    assert [v.version for v in versions(tmp_path, "sft_dataset")] == [v.version for v in (third, second, first)]
+    fourth = publish(tmp_path, ["d"], keep=3)
+    assert [v.version for v in versions(tmp_path, "sft_dataset")] == [v.version for v in (fourth, third, second)]
+    dataset.remove(fourth.path)
+    assert find_version(tmp_path, "sft_dataset").version == third.version
+
+
+def test_a_version_whose_fates_lose_a_name_is_no_newer_for_it(tmp_path: Path) -> None:
+    first, second = publish(tmp_path, ["a"], lost=("t-x",)), publish(tmp_path, ["b"])
+    dataset.forget(first, {("r", "t-x")})
+    assert [v.version for v in versions(tmp_path, "sft_dataset")] == [second.version, first.version]
+
+
 @pytest.mark.parametrize("step", ["settle", "TableFile", "write_shard"])
 def test_a_publication_killed_at_any_step_leaves_the_version_before(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

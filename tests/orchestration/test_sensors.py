@@ -150,6 +150,22 @@ def test_a_folder_that_is_still_being_written_waits(tick, settings: Settings) ->
     assert keys(tick()) == ["evals/runs/a"]
 
 
+@pytest.mark.parametrize("modified", [4_000_000_000, 0])
+def test_a_folder_whose_times_were_set_waits_for_its_last_touch(tick, settings: Settings, modified: float) -> None:
+    file = write_run(settings, "a")
+    for path in (file, file.parent):
+        os.utime(path, (modified, modified))
+    if modified:
+        assert "1 still being written" in tick(later=0).skip_message
+    assert keys(tick()) == ["evals/runs/a"]
+
+
+def test_a_clock_that_was_set_back_holds_no_folder_back(tick, settings: Settings) -> None:
+    write_run(settings, "a")
+    assert "1 still being written" in tick(later=-2).skip_message
+    assert keys(tick(later=-LATER)) == ["evals/runs/a"]
+
+
 def test_an_old_modification_time_is_no_reason_to_miss_a_folder(tick, settings: Settings) -> None:
     read_all(settings)
     path = write_run(settings, "copied")
@@ -298,6 +314,13 @@ def test_one_refresh_once_the_lake_has_come_to_rest(instance: dg.DagsterInstance
     assert again.run_key.endswith("#2"), "a failed refresh is asked for again"
     given_up, _ = ask_refresh(instance, settings, json.dumps([json.loads(cursor)[0], ATTEMPTS]))
     assert isinstance(given_up, dg.SkipReason)
+
+
+def test_a_clock_that_was_set_back_holds_no_refresh_back(instance: dg.DagsterInstance, settings: Settings) -> None:
+    write_run(settings, "a")
+    read_all(settings)
+    assert isinstance(ask_refresh(instance, settings, later=-2)[0], dg.SkipReason)
+    assert isinstance(ask_refresh(instance, settings, later=-LATER)[0], dg.RunRequest)
 
 
 def test_no_refresh_while_ingest_runs(instance: dg.DagsterInstance, settings: Settings) -> None:

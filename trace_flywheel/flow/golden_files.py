@@ -39,9 +39,9 @@ def read_whole(path: Path) -> Read | None:
 
     One that is written to all the time, or cannot be read, says so as its last line.
     """
-    for _ in range(TRIES):
+    for left in reversed(range(TRIES)):
         if (stamp := stamp_of(path)) is None:
-            return None
+            break
         lines = tuple(read_goldens(path))
         try:
             mark = fingerprint(path)
@@ -49,8 +49,10 @@ def read_whole(path: Path) -> Read | None:
             mark = ""
         if stamp_of(path) == stamp:
             return Read(stamp, mark, lines)
-    moving = Drop(Stage.READ, "source_changed", {"text": "was written to while it was read"}, path=path.name)
-    return Read(stamp, mark, (*lines, moving))
+        if not left:
+            moving = Drop(Stage.READ, "source_changed", {"text": "was written to while it was read"}, path=path.name)
+            return Read(stamp, mark, (*lines, moving))
+    return None
 
 
 def is_another(path: Path, stamp: Stamp, known: str) -> bool:

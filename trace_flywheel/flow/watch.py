@@ -73,7 +73,7 @@ def watch(settings: Settings, lake: Lake, now: float | None = None, strict: bool
     for run in seen.found:
         files = seen.states.get(run.run_id) or state(run)
         fingerprints[run.run_id] = files.fingerprint
-        moves = now is not None and (not run.finished or now - files.newest_change < settings.ingest.quiet_seconds)
+        moves = now is not None and not (run.finished and files.rests(now, settings.ingest.quiet_seconds))
         (waiting if moves else ready).append(run)
     held = pending(ready, lake, settings, inputs, fingerprints, seen.tombs)
     if missing:

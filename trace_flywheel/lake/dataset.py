@@ -10,6 +10,7 @@ published before is kept, and nothing is written.
 """
 
 import hashlib
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import orjson
 
+from trace_flywheel.lake.ages import by_age, folders
 from trace_flywheel.lake.files import TEMPORARY, replace_text, sync
 from trace_flywheel.lake.sidecar import LakeError
 from trace_flywheel.records.rows import Provenance
@@ -54,7 +56,7 @@ def remove(folder: Path) -> None:
     base = folder.parent
     latest = base / "latest"
     if latest.is_file() and latest.read_text("utf-8").strip() == folder.name:
-        left = [p for p in _by_age(base) if p != folder]
+        left = [p for p in by_age(base) if p != folder]
         if left:
             replace_text(latest, left[-1].name + "\n")
         else:
@@ -86,27 +88,19 @@ def forget(version: Version, addresses: set[tuple[str, str]]) -> None:
     from trace_flywheel.lake.ledger import fates_table
     from trace_flywheel.lake.parts import write_table
 
+    published = version.path.stat().st_mtime_ns
     write_table(temporary, fates_table(table))
     sync([temporary])
     temporary.replace(path)
+    os.utime(version.path, ns=(published, published))
     sync([version.path])
 
 
 def prune(base: Path, version: str, keep: int) -> None:
     """Keep the newest `keep` versions by the time of publication, the new one always among them."""
-    others = [p for p in _by_age(base) if p.name != version]
+    others = [p for p in by_age(base) if p.name != version]
     for old in others[: max(0, len(others) - keep + 1)]:
         discard(old)
-
-
-def _folders(base: Path) -> Iterator[Path]:
-    if base.is_dir():
-        yield from (p for p in base.iterdir() if p.is_dir() and not p.name.startswith(TEMPORARY))
-
-
-def _by_age(base: Path) -> list[Path]:
-    """By the time of publication."""
-    return sorted(_folders(base), key=lambda p: (p.stat().st_mtime_ns, p.name))
 
 
 def names(home: Path) -> tuple[str, ...]:
@@ -119,13 +113,13 @@ def _newest(base: Path) -> Path | None:
     if not (base / "latest").is_file():
         return None
     named = base / ((base / "latest").read_text("utf-8").strip() or TEMPORARY)
-    return named if named.is_dir() else next(iter(_by_age(base)[::-1]), None)
+    return named if named.is_dir() else next(iter(by_age(base)[::-1]), None)
 
 
 def versions(home: Path, name: str) -> tuple[Version, ...]:
     """The versions of a dataset, newest publication first."""
     base = home / "datasets" / name
-    return tuple(read_version(p) for p in reversed(_by_age(base)))
+    return tuple(read_version(p) for p in reversed(by_age(base)))
 
 
 def find_version(home: Path, address: str) -> Version:
@@ -137,9 +131,9 @@ def find_version(home: Path, address: str) -> Version:
         raise LakeError(f"no dataset {name!r} in {home}; there are: {there}")
     if not wanted:
         return read_version(newest)
-    matching = [p for p in _folders(base) if p.name.startswith(wanted)]
+    matching = [p for p in folders(base) if p.name.startswith(wanted)]
     if len(matching) != 1:
-        there = ", ".join(sorted(p.name for p in _folders(base)))
+        there = ", ".join(sorted(p.name for p in folders(base)))
         raise LakeError(f"{name} has {len(matching) or 'no'} version(s) {wanted!r}; there are: {there}")
     return read_version(matching[0])
 

@@ -19,6 +19,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from trace_flywheel.lake.ages import date
 from trace_flywheel.lake.dataset import CANONICAL, MANIFEST, Version, discard, manifest_validator, prune
 from trace_flywheel.lake.files import new_file, replace_text, settle, sweep, syncing, workplace
 from trace_flywheel.lake.ledger import FATES_SCHEMA, Ledger, Sums, tell
@@ -162,6 +163,7 @@ class Draft:
                 return Version(self.name, version, final, len(rows), document)
             discard(final)  # somebody wrote there since: it is not what its name says
         settle(self.folder, final)
+        date(final)
         replace_text(self._base / "latest", version + "\n")
         prune(self._base, version, keep)
         return Version(self.name, version, final, len(rows), document, new=True)

@@ -25,7 +25,13 @@ class RunState(msgspec.Struct, frozen=True):
     """Of all files and folders: names, kinds, inodes, sizes, times. Empty where a link or nothing is among them: what
     stands behind a link may change unseen."""
     newest_touch: float = 0.0
-    """Unix seconds at which the latest of them was made or changed in any way, by the clock that nobody sets back."""
+    """Unix seconds at which the latest of them was made or changed in any way, which nobody sets by hand."""
+
+    def rests(self, now: float, seconds: float) -> bool:
+        """Whether nothing changed for so many seconds. A modification that has yet to come was set by somebody: then
+        the last touch counts. One that has yet to come too is of a clock that was set back, and says nothing."""
+        change = self.newest_change if self.newest_change < now + seconds else self.newest_touch
+        return abs(now - change) >= seconds
 
 
 def state(run: Run) -> RunState:
