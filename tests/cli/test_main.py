@@ -145,3 +145,12 @@ def test_no_threads_for_matrices_unless_the_environment_says_so(
         monkeypatch.delenv("OPENBLAS_NUM_THREADS")
     assert cli.main(["--version"]) == 0
     assert os.environ["OPENBLAS_NUM_THREADS"] == found
+
+
+def test_no_python_that_is_started_takes_a_module_of_the_current_folder_for_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    assert cli.main(["--version"]) == 0
+    assert os.environ["PYTHONSAFEPATH"] == "1"

@@ -81,6 +81,34 @@ def test_all_threads_of_a_process_share_one_heap_unless_the_environment_says_oth
     assert told.stdout.strip() == found
 
 
+APART = """
+import operator
+from trace_flywheel.flow.workers import run_alone
+
+if __name__ == "__main__":
+    print(run_alone(operator.add, 2, 3))
+"""
+
+
+def test_no_module_of_the_current_folder_is_loaded_which_may_be_a_job_folder(tmp_path: Path) -> None:
+    script, folder = tmp_path / "apart.py", tmp_path / "job"
+    script.write_text(APART)
+    folder.mkdir()
+    for name in ("signal", "selectors", "struct", "numpy", "trace_flywheel"):
+        (folder / f"{name}.py").write_text(f"open('{folder}/loaded', 'a').write('{name} ')\nraise ImportError\n")
+    environment = {name: value for name, value in os.environ.items() if name not in SPARING}
+    told = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=folder,
+        env={**environment, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (told.stdout, told.stderr) == ("5\n", "")
+    assert not (folder / "loaded").exists()
+
+
 def pages_of_the_second(_: None, size: int) -> int:
     """Pages that the system clears for a text where one as long was just given back."""
     bytearray(size)

@@ -27,6 +27,12 @@ def test_checkout_and_installed_workspace_name_the_same_location(tmp_path: Path)
     assert installed["load_from"][0]["python_module"]["location_name"] == LOCATION
 
 
+def test_dagster_loads_no_module_of_the_current_folder_which_may_be_a_job_folder(tmp_path: Path) -> None:
+    home = tmp_path / "a home: #1"
+    installed = yaml.safe_load((dagster_home(home) / "workspace.yaml").read_text())
+    assert installed["load_from"][0]["python_module"]["working_directory"] == str(home / "dagster")
+
+
 def test_telemetry_and_nux_are_off() -> None:
     tree = yaml.safe_load(instance_yaml("x"))
     assert tree["telemetry"] == {"enabled": False}

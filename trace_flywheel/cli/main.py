@@ -129,6 +129,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line (default: the process's own arguments) and return its exit code."""
     # Else numpy's import starts a thread for every other core, which keeps it busy for a tenth of a second.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Every Python that is started from here would else take a module of the current folder, which may be a job folder,
+    # for one of its own.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     _escape_what_stdout_cannot_say()
     try:
         typer.main.get_command(app).main(args=argv, prog_name="flywheel")

@@ -11,7 +11,8 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
@@ -23,11 +24,12 @@ SPARING = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONSAFEPATH": "1",
 }
 """Unless the environment says otherwise: one heap for all threads, Arrow's too. Where each thread and each library has
 its own, what one freed is of no use to another: of a process over all runs that was a quarter of its memory. What is
 freed is kept for what comes next: capture after capture gave its pages back and had the system clear them anew, which
-was a fifteenth of a pass. And no threads for matrices (`cli.main`)."""
+was a fifteenth of a pass. No threads for matrices, and no module from the current folder (`cli.main`)."""
 UNSAID = "ignore:resource_tracker:UserWarning"
 """That a killed process left locks behind: the tracker, which removes them, would tell the terminal."""
 STAYING = "trace_flywheel.flow.staying"
@@ -68,22 +70,30 @@ def _context(module: str) -> Any:
 def _start() -> None:
     """Have the server run. It ignores Ctrl-C, which every process of a terminal gets, but only once it has imported its
     modules: until then (`STAYING`) the signal waits."""
-    sys.warnoptions.append(UNSAID)  # which a Python that is started gets as arguments
-    try:
-        resource_tracker.ensure_running()  # is started with the server, and would let the signal through
-    finally:
-        sys.warnoptions.remove(UNSAID)
     server: Any = getattr(forkserver, "_forkserver", forkserver)
-    with _starting:
+    with _starting, _sparing():
+        sys.warnoptions.append(UNSAID)  # which a Python that is started gets as arguments
+        try:
+            resource_tracker.ensure_running()  # is started with the server, and would let the signal through
+        finally:
+            sys.warnoptions.remove(UNSAID)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        unsaid = {name: value for name, value in SPARING.items() if name not in os.environ}
-        os.environ.update(unsaid)  # is heeded when a program begins: the server hands it down with its memory
         try:
             server.ensure_running()
         finally:
-            for name in unsaid:
-                del os.environ[name]
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _sparing() -> Iterator[None]:
+    """A block that starts programs: what is heeded when one begins. The server hands it down with its memory."""
+    unsaid = {name: value for name, value in SPARING.items() if name not in os.environ}
+    os.environ.update(unsaid)
+    try:
+        yield
+    finally:
+        for name in unsaid:
+            del os.environ[name]
 
 
 def _make_room_for_sockets() -> None:

@@ -80,7 +80,9 @@ load_from:
   - python_module:
       module_name: trace_flywheel.orchestration.definitions
       location_name: {location}
+      working_directory: {folder}
 """
+"""Dagster looks for modules in the working directory first, which else is the current one and may be a job folder."""
 
 
 def instance_yaml(base: str) -> str:
@@ -104,7 +106,7 @@ def dagster_home(home: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (
         ("dagster.yaml", instance_yaml(folder.as_posix())),
-        ("workspace.yaml", _WORKSPACE.format(location=LOCATION)),
+        ("workspace.yaml", _WORKSPACE.format(location=LOCATION, folder=json.dumps(str(folder), ensure_ascii=False))),
     ):
         path = folder / name
         if not path.is_file() or path.read_text("utf-8") != text:
