@@ -3,11 +3,13 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import llvmlite.binding
 import numpy as np
 import pytest
 
-from trace_flywheel.curation import compiled
+from trace_flywheel.curation import compiled, machine_code
 from trace_flywheel.curation.compiled import compiled as declared
 from trace_flywheel.curation.machine_code import SUFFIX, kind_of
 
@@ -145,3 +147,18 @@ folded_texts([b"A"])
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root, env=environment)
     kept = {file.name.split("-")[0].rpartition(".")[2] for file in tmp_path.glob(f"*{SUFFIX}")}
     assert kept == {"_distil", "_fill", "_fold", "_walk"}
+
+
+@pytest.mark.parametrize(
+    ("told", "taken"),
+    [
+        ("+avx2,+avx512f,+avx512vbmi2", "+avx2,+avx512f,+avx512vbmi2,-prefer-256-bit"),
+        ("+avx2,+avx512f,-avx512vbmi2", "+avx2,+avx512f,-avx512vbmi2"),
+        ("+neon", "+neon"),
+    ],
+)
+def test_wide_registers_are_used_whole_where_they_cost_no_clock(
+    told: str, taken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(llvmlite.binding, "get_host_cpu_features", lambda: SimpleNamespace(flatten=lambda: told))
+    assert machine_code.features.__wrapped__() == taken

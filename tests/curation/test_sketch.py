@@ -1,3 +1,5 @@
+import functools
+import itertools
 import random
 
 import numpy as np
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 from trace_flywheel.curation import compiled
 from trace_flywheel.curation import sketch as module
 from trace_flywheel.curation.sketch import Spans, prompt_text, shingle_hashes, sketch, supervised_text
-from trace_flywheel.curation.token_kernel import fill_ngrams, ngram_hashes, ngram_hashes_numpy
+from trace_flywheel.curation.token_kernel import ROOM, fill_ngrams, ngram_hashes, ngram_hashes_numpy
+from trace_flywheel.curation.token_thirds import BYTE_BASE, fill_spaced
 from trace_flywheel.records.message import Message, ToolCall
 
 pytestmark = pytest.mark.usefixtures("always_compiled")
@@ -59,10 +62,29 @@ def test_numpy_ngrams_equal_compiled(text: str, n: int) -> None:
     data = np.frombuffer(text.encode(), dtype=np.uint8)
     wanted = ngram_hashes_numpy(data, module._WORDS, n)
     assert np.array_equal(ngram_hashes(data, module._WORDS, n), wanted)
-    tokens, grams = np.full((2, len(data) // 2 + 2), 7, dtype=np.uint64)
+    tokens, grams = np.full((2, len(data) // 2 + ROOM), 7, dtype=np.uint64)
     with np.errstate(over="ignore"):
         found = compiled.plain(fill_ngrams)(data, module._WORDS, n, tokens, grams)
     assert np.array_equal(grams[:found], wanted), "as Python, where an index that is too large is told"
+
+
+def test_wherever_the_thirds_of_a_text_part() -> None:
+    """All texts of up to nine letters and blanks: as compiled, and as Python, where a wrong index is told."""
+    texts = ["".join(letters) for size in range(10) for letters in itertools.product("a ", repeat=size)]
+    for text in texts:
+        data = np.frombuffer(text.encode(), dtype=np.uint8)
+        wanted = np.array([_hash_of(token) for token in text.split()], dtype=np.uint64)
+        tokens = np.full(len(data) // 2 + ROOM, 7, dtype=np.uint64)
+        with np.errstate(over="ignore"):
+            found = compiled.plain(fill_spaced)(data, module._WORDS, tokens)
+        assert tokens[:found].tolist() == wanted.tolist(), text
+        tokens[:] = 7
+        assert tokens[: fill_spaced(data, module._WORDS, tokens)].tolist() == wanted.tolist(), text
+
+
+def _hash_of(token: str) -> int:
+    """The polynomial of its bytes."""
+    return functools.reduce(lambda value, byte: (value * BYTE_BASE + byte) % (1 << 64), token.encode(), 0)
 
 
 @given(st.lists(TEXTS), st.integers(1, 100))

@@ -178,8 +178,10 @@ def _folder(file: str) -> Path | None:
 def _made(function: Callable[..., Any], cached: bool) -> Any:
     """`cached`: by numba too, which looks at one file to see whether what it kept is old."""
     _load_without_blas()
-    from numba import njit
+    from numba import config, njit
 
+    settings: Any = config
+    settings.CPU_FEATURES = settings.CPU_FEATURES or machine_code.features()
     # Kept code raises nothing, so a division by nothing gives what numpy gives, and no loop divides by nothing.
     try:
         return njit(cache=cached, nogil=True, error_model="numpy")(function)

@@ -19,13 +19,11 @@ from typing import Any
 import numpy as np
 
 from trace_flywheel.curation.compiled import compiled, pays, plain
-from trace_flywheel.curation.token_kernel import distinct, fill_ngrams, ngram_hashes_numpy, scratch, utf8
+from trace_flywheel.curation.token_kernel import ROOM, SHINGLE, distinct, fill_ngrams, ngram_hashes_numpy, scratch, utf8
 from trace_flywheel.records.canonical import canonical_arguments
 from trace_flywheel.records.index import PERMUTATIONS
 from trace_flywheel.records.message import Message, text_of
 
-SHINGLE = 5
-"""Tokens of a shingle: unrelated texts score 0.01, character 5-grams 0.09 at six times the cost."""
 EMPTY = np.uint32(0xFFFFFFFF)
 BATCH_CHARS = 1 << 18
 """Of texts that are described together: what they become stays in the second-level cache."""
@@ -69,23 +67,24 @@ class Spans:
         offsets = np.zeros(len(data) + 1, dtype=np.int64)
         if pays("sketch", len(data) * 2e-4 + sum(map(len, data)) * 8e-8):
             ends = np.cumsum([len(text) for text in data])
-            hashes = np.empty(int(ends[-1]) // 2 + len(data), dtype=np.uint32)
-            tokens, grams = scratch(max(map(len, data)) // 2 + 2)
+            tokens, grams, rest = scratch(int(ends[-1]) // 2 + len(data) + ROOM)
+            hashes, mixed = rest.view(np.uint32).reshape(2, -1)
             hashes = hashes[: _fill(np.concatenate(data), ends, _WORDS, SHINGLE, tokens, grams, hashes, offsets)]
         else:
             found = [(ngram_hashes_numpy(text, _WORDS, SHINGLE) >> np.uint64(32)).astype(np.uint32) for text in data]
             hashes, offsets = _ragged(found)
+            mixed = np.empty_like(hashes)
         for start, end in pairwise(offsets.tolist()):
             hashes[start:end].sort()
-        return cls._of_hashes(hashes, offsets)
+        return cls._of_hashes(hashes, offsets, mixed)
 
     @classmethod
-    def _of_hashes(cls, hashes: np.ndarray, offsets: np.ndarray) -> "Spans":
-        """From the hashes of each text, sorted; takes both arrays for its own."""
+    def _of_hashes(cls, hashes: np.ndarray, offsets: np.ndarray, mixed: np.ndarray) -> "Spans":
+        """From the hashes of each text, sorted; takes the offsets for its own and writes to the other arrays."""
         sketches = np.empty((len(offsets) - 1, PERMUTATIONS), dtype=np.uint32)
         if pays("sketch", len(sketches) * 7e-5 + len(hashes) * 3e-7):
-            size = _distil(hashes, offsets, np.empty_like(hashes), *_permutations(), sketches)
-            return cls(sketches, hashes[:size], offsets)
+            size = _distil(hashes, offsets, mixed, *_permutations(), sketches)
+            return cls(sketches, hashes[:size].copy(), offsets)
         sets = [distinct(hashes[start:end]) for start, end in pairwise(offsets.tolist())]
         for row, shingles in enumerate(sets):
             sketches[row] = _minima_numpy(plain(_fmix32)(shingles), *_permutations())
@@ -164,8 +163,7 @@ def shingle_hashes(text: str) -> np.ndarray:
 def sketch(shingles: np.ndarray) -> np.ndarray:
     """MinHash of 32-bit shingle hashes, 128 x uint32; all ones for none."""
     hashes = np.sort(np.asarray(shingles, dtype=np.uint32))
-    row: np.ndarray = Spans._of_hashes(hashes, np.array([0, len(hashes)])).sketches[0]
-    return row
+    return Spans._of_hashes(hashes, np.array([0, len(hashes)]), np.empty_like(hashes)).sketches.reshape(-1)
 
 
 @compiled
@@ -181,8 +179,7 @@ def _fill(
 ) -> int:
     """Writes the 32-bit hashes of the n-grams of texts that stand one after the other in `data`, where each of them
     ends into `offsets` from 1 on, and returns their number."""
-    at = 0
-    start = 0
+    at = start = 0
     for row in range(len(ends)):
         found = fill_ngrams(data[start : ends[row]], table, n, tokens, grams)
         for j in range(found):
@@ -197,29 +194,32 @@ def _fill(
 def _distil(
     hashes: np.ndarray, offsets: np.ndarray, mixed: np.ndarray, a: np.ndarray, b: np.ndarray, sketches: np.ndarray
 ) -> int:
-    """Moves the distinct values of each sorted set to the front, with their offsets, and sketches them; their number.
-    `mixed`: room for as many, as the permutations take them."""
-    at = 0
-    start = 0
+    """Moves the distinct values of each sorted set to the front, with their offsets, and sketches them by permutations,
+    two at a time; their number. `mixed`: room for as many values."""
+    one, at, start = np.uint64(1), np.uint64(0), np.uint64(0)
     for row in range(len(sketches)):
-        first = at
-        for j in range(start, offsets[row + 1]):
-            if at == first or hashes[at - 1] != hashes[j]:
-                hashes[at] = hashes[j]
-                at += 1
-        start = offsets[row + 1]
-        offsets[row + 1] = at
+        first, end = at, np.uint64(offsets[row + 1])
+        if start < end:
+            last = hashes[start]
+            for j in range(start + one, end):  # a repeat is written over: cheaper than a branch
+                hashes[at] = last
+                at += np.uint64(hashes[j] != last)
+                last = hashes[j]
+            hashes[at] = last
+            at += one
+        start = end
+        offsets[row + 1] = np.int64(at)
         own, distinct_ones = mixed[first:at], hashes[first:at]
         for j in range(len(own)):
             own[j] = _fmix32(distinct_ones[j])
-        for k in range(len(a)):
-            low = np.uint32(0xFFFFFFFF)
-            factor = a[k]
-            shift = b[k]
+        for k in range(0, len(a), 2):
+            low, other = np.uint32(0xFFFFFFFF), np.uint32(0xFFFFFFFF)
+            factor, shift, its_factor, its_shift = a[k], b[k], a[k + 1], b[k + 1]
             for j in range(len(own)):  # from 0: a place that might be negative keeps this out of vector registers
                 low = min(low, np.uint32(factor * own[j] + shift))
-            sketches[row, k] = low
-    return at
+                other = min(other, np.uint32(its_factor * own[j] + its_shift))
+            sketches[row, k], sketches[row, k + 1] = low, other
+    return int(at)
 
 
 @cache
