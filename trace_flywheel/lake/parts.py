@@ -1,4 +1,4 @@
-"""Part files of a partition: Parquet, zstd level 1, in batches, cut by fixed rules.
+"""Part files of a partition: Parquet, long columns by zstd level 1, in batches, cut by fixed rules.
 
 Where a part ends depends on the sequence of rows alone, never on who writes it or how many processes do: the same rows
 give the same files, byte for byte.
@@ -17,9 +17,10 @@ from typing import IO, Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trace_flywheel.lake.codec import SCHEMA, SOURCE, Spelt, rollouts_of, row_of, size_of, table_of
+from trace_flywheel.lake.codec import JSON, SCHEMA, SOURCE, Spelt, rollouts_of, row_of, size_of, table_of
 from trace_flywheel.lake.columns import table as table_of_rows
 from trace_flywheel.lake.files import OPEN_FILE, new_file
+from trace_flywheel.lake.index import INDEX_SCHEMA, LISTS, SKETCHES
 from trace_flywheel.lake.sidecar import Part
 from trace_flywheel.records.rollout import Rollout
 
@@ -62,9 +63,28 @@ class _Hashed:
 
 def _writer(stream: Any, schema: pa.Schema) -> Any:
     texts = [f.name for f in schema if pa.types.is_string(f.type)]
+    packed: Any = _packed(schema)
     return pq.ParquetWriter(
-        stream, schema, compression="zstd", compression_level=1, use_dictionary=texts, write_statistics=False
+        stream,
+        schema,
+        compression=packed,
+        compression_level=1 if packed == "zstd" else {name: 1 for name in packed if packed[name] == "zstd"},
+        use_dictionary=texts,
+        write_statistics=False,
     )
+
+
+def _packed(schema: pa.Schema) -> dict[str, str] | str:
+    """How columns are compressed. Of what a run is told by, most are short, and a compressor takes a tenth of a
+    millisecond for each, to write it and to read it, however short it is."""
+    if schema.equals(SCHEMA):
+        long = set(JSON)
+    elif schema.equals(INDEX_SCHEMA):
+        long = {*SKETCHES, *(f"{name}.list.element" for name in LISTS)}
+    else:
+        return "zstd"
+    names = [f"{name}.list.element" if name in LISTS else name for name in schema.names]
+    return {name: "zstd" if name in long else "NONE" for name in names}
 
 
 class TableFile:
