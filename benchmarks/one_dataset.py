@@ -6,12 +6,14 @@ the mix of it, each in its own layout with its blocking checks, as Dagster runs.
 lacks give their share to the others. The import is small: every process below this one makes it again.
 """
 
+import os
 import sys
 from pathlib import Path
 
 
 def make(jobs: Path, home: Path) -> dict[str, int]:
     """Rows by dataset."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command does
     from trace_flywheel.flow.loading import loading
 
     with loading():

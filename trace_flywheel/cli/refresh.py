@@ -31,6 +31,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def refresh(roots: Roots = None, home: Home = None, config: Config = None, as_json: AsJson = False) -> None:
+    if home and roots:
+        _start_server(home, roots)  # while settings are read
     outcome = refreshed(settings_of(home, config, roots))
     for problem in outcome.problems:
         print(problem, file=sys.stderr)
@@ -46,15 +48,20 @@ def refresh(roots: Roots = None, home: Home = None, config: Config = None, as_js
 
 def refreshed(settings: Any) -> Outcome:
     """One pass. Raises `FlywheelError` for roots, settings or a lake that cannot be used."""
-    from trace_flywheel.flow.children import may_have_children
-    from trace_flywheel.flow.fork_server import start_ahead
-
-    if not (settings.home / "lake").exists() and _holds_much(settings.roots) and may_have_children():
-        start_ahead("trace_flywheel.flow.warmed")  # while everything else is imported
+    _start_server(settings.home, settings.roots)  # while everything else is imported
     from trace_flywheel.flow.home import shared
 
     with shared(settings):
         return _refreshed(settings)
+
+
+def _start_server(home: Path, roots: Iterable[Path]) -> None:
+    """Have the server start that processes come from, where a home meets its first folders and they hold much."""
+    from trace_flywheel.flow.children import may_have_children
+    from trace_flywheel.flow.fork_server import start_ahead
+
+    if not (home / "lake").exists() and _holds_much(roots) and may_have_children():
+        start_ahead("trace_flywheel.flow.warmed")
 
 
 def _holds_much(roots: Iterable[Path]) -> bool:

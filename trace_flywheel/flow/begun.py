@@ -70,12 +70,12 @@ class Begun:
         (beside,) = self._besides
         for call in calls:
             self._left.append((call, self._thread.submit(_made, beside, call)))
-        self._thread.submit(beside.close)  # its memory goes before the last call needs some
         if last is not None and self._last is not None:
             self._prepared = self._thread.submit(_prepared, self._last, last)
             # So that the call does not wait for its process; the server may still be loading.
             self._starting = Thread(target=self._last.start, args=(last[0],), daemon=True)
             self._starting.start()
+        self._thread.submit(beside.close)  # beside the last call, which would else wait until its processes are gone
 
     def take(self, call: Call) -> Future[Any] | None:
         """What this call gives, if it is the next one; all others are ended if it is not."""

@@ -24,9 +24,10 @@ SUFFIX = {"sft": "sft", "pair": "dpo", "kto": "kto", "rl": "rl", "prompt": "prom
 Kind = Literal["sft", "pair", "kto", "rl", "prompt", "mix"]
 KINDS: tuple[Kind, ...] = ("sft", "pair", "kto", "rl", "prompt", "mix")
 """A mix stands after the SFT set that it is made from."""
-IN_TURN: tuple[Kind, ...] = ("pair", "sft", "prompt", "mix", "kto", "rl")
+IN_TURN: tuple[Kind, ...] = ("pair", "sft", "prompt", "mix", "rl", "kto")
 """Kinds as a pass makes them: first what is soon decided, so that the others are while its rows are made, then what a
-mix is made from, and what has few rows while the many of the last are made: at the end nothing else is left to do."""
+mix is made from, and what has few rows while the many of others are made. The last has two layouts: its files are
+written and read again by two processes, when nothing else is left to do."""
 
 
 def name_of(kind: Kind, recipe: str | None = None) -> str:
