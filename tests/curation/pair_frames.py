@@ -10,8 +10,9 @@ def hash_of(word):
     return int.from_bytes(word.encode(), "little")
 
 
-def build(*rows, pairs=None, seed=42, alive=None, members=None):
-    """`says` of a row is one word per message (default: a question and the trace's own answer)."""
+def build(*rows, pairs=None, seed=42, alive=None, members=None, asked=None):
+    """`says` of a row is one word per message (default: a question and the trace's own answer). `asked` gets how many
+    rows the messages were asked of, each time; of others they are nothing."""
     frame = index_frame(*[{k: v for k, v in row.items() if k != "says"} for row in rows])
     says = {(row.get("run_id", "root/run-a"), row["trace_id"]): row.get("says", f"q {row['trace_id']}") for row in rows}
     words = [says[a].split() for a in zip(frame["run_id"], frame["trace_id"], strict=True)]
@@ -19,7 +20,14 @@ def build(*rows, pairs=None, seed=42, alive=None, members=None):
     norms = Ragged.of([[hash_of(w.lower()) for w in ws] for ws in words])
     live = everyone(frame) if alive is None else alive(frame)
     counted = everyone(frame) if members is None else members(frame)
-    return frame, build_pairs(frame, live, counted, lambda _: (hashes, norms), pairs or Pairs(), seed)
+
+    def messages(mask):
+        if asked is not None:
+            asked.append(int(mask.sum()))
+        some = [[one[row] if mask[row] else [] for row in range(len(mask))] for one in (hashes, norms)]
+        return Ragged.of(some[0]), Ragged.of(some[1])
+
+    return frame, build_pairs(frame, live, counted, messages, pairs or Pairs(), seed)
 
 
 def pairs_of(frame, answer):

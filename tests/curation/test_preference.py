@@ -5,9 +5,12 @@ import math
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.curation.index_frames import fates
 from tests.curation.pair_frames import build, group, pairs_of, reasons
+from trace_flywheel.curation import preference
 from trace_flywheel.settings import Pairs
 
 
@@ -224,3 +227,39 @@ def test_a_failure_that_broke_off_is_rejected_where_set(ending):
     rows[-1] |= ending
     assert reasons(*rows) == ({"pairs/no_contrast"}, [])
     assert reasons(*rows, pairs=Pairs(errored_rejected=True))[1] == [("p0", "f0")]
+
+
+several = st.lists(
+    st.tuples(*[st.lists(st.sampled_from([0.0, 0.2, 0.5, 0.9]), min_size=1, max_size=4)] * 2, st.booleans()),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(several, st.integers(1, 9), st.integers(1, 4))
+def test_messages_are_read_for_blocks_of_groups_and_the_pairs_are_the_same(groups, most, blocks):
+    rows = [
+        row | {"says": "q same"} if alike else row
+        for number, (passes, fails, alike) in enumerate(groups)
+        for row in group(passes, fails, prefix=f"{number}-", task_id=f"t{number}")
+    ]
+    asked = []
+    frame, whole = build(*rows, asked=asked)
+    parts = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preference, "MOST_AT_ONCE", most)
+        patch.setattr(preference, "BLOCKS", blocks)
+        _, cut = build(*rows, asked=parts)
+    assert cut.table.to_dict("records") == whole.table.to_dict("records")
+    assert fates(frame, cut.drops) == fates(frame, whole.drops)
+    assert cut.candidates == whole.candidates
+    assert (len(asked), sum(parts)) == (1, asked[0])
+    assert max(parts) <= max(most, -(-asked[0] // blocks), 8), "a group of eight is never cut"
+
+
+def test_no_more_than_half_of_many_messages_stand_in_memory_together(monkeypatch):
+    monkeypatch.setattr(preference, "MOST_AT_ONCE", 4)
+    rows = [row for n in range(6) for row in group([0.9], [0.1], prefix=f"{n}-", task_id=f"t{n}")]
+    asked = []
+    build(*rows, pairs=Pairs(min_group=2), asked=asked)
+    assert asked == [6, 6]

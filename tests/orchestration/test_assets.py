@@ -145,10 +145,10 @@ def test_a_dataset_is_looked_at_before_the_next_one_is_made(refreshed: dg.Execut
         "rl_prompts_promises",
         "balanced_mix",
         "balanced_mix_promises",
-        "kto_dataset",
-        "kto_dataset_promises",
         "rl_dataset",
         "rl_dataset_promises",
+        "kto_dataset",
+        "kto_dataset_promises",
     ]
 
 

@@ -115,6 +115,13 @@ def match(
     return Matched(group, *sides, walk.prefix[found], *walk.ended)
 
 
+def joined(blocks: Sequence[tuple[int, Matched]]) -> Matched:
+    """The answers of blocks of groups that follow each other, each with the position of its first group, as one."""
+    names = Matched.__struct_fields__
+    first, *rest = (np.concatenate([getattr(one, name) for _, one in blocks]) for name in names)
+    return Matched(first + np.repeat([start for start, _ in blocks], [len(one.group) for _, one in blocks]), *rest)
+
+
 class _Walk:
     """Groups, each judged once. Members are known by their places in the lists of all groups."""
 

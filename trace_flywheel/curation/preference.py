@@ -15,10 +15,12 @@ holds the contrast), `group_too_small`, `zero_spread`, then that of the group's 
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import msgspec
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from trace_flywheel.curation.comparable import (
     codes,
@@ -35,6 +37,7 @@ from trace_flywheel.curation.pair_candidates import (
     Matched,
     Outcomes,
     Scores,
+    joined,
     letters,
     match,
 )
@@ -46,6 +49,11 @@ from trace_flywheel.settings import Pairs
 
 SIGMAS = {"mu-2sigma": 2.0, "mu-sigma": 1.0, "max-min": math.inf}
 """Standard deviations below the mean at which the rejected member is sought; of `max-min` the lowest."""
+
+
+MOST_AT_ONCE, BLOCKS = 25_000, 2
+"""Rows whose messages stand in memory together, half a kilobyte each. Of more than twice as many it is half: every
+block reads the columns of all runs again, three seconds of a million rollouts."""
 
 
 class PairSet(msgspec.Struct, frozen=True):
@@ -78,7 +86,7 @@ def build_pairs(
 
     `members` masks the attempts that count in statistics (not dropped as the same rollout or retried); `messages` gives
     the index's `message_hashes` and `message_norms`, by row, of the rows under a mask. It is asked for those that are
-    compared, and what it gives, half a kilobyte of each, is not held any more when pairs and drops are told.
+    compared, block by block, and what it gives is not held any more when pairs and drops are told.
     """
     groups = pair_groups(frame, members)
     scores = _scores(frame, pairs.delta_source)
@@ -121,19 +129,52 @@ def _matched(
     per_task: int,
 ) -> tuple[Matched, dict[int, Refusal]]:
     """The pairs of each group of better and worse rows, and of a group without any why."""
+    roles = frame["roles"].astype("category").astype(object).tolist()  # each text once, not once a row
+    found: list[tuple[int, Matched]] = []
+    refused: dict[int, Refusal] = {}
+    for start, end in pairwise(_cuts(better, worse)):
+        of_block = better[start:end], worse[start:end]
+        matched, refusals = _matched_block(frame, *of_block, roles, scores, messages, per_task)
+        found.append((start, matched))
+        refused |= {start + number: refusal for number, refusal in refusals.items()}
+    pa.default_memory_pool().release_unused()  # the messages would else stay this process's
+    return joined(found), refused
+
+
+def _matched_block(
+    frame: pd.DataFrame,
+    better: Sequence[Sequence[int]],
+    worse: Sequence[Sequence[int]],
+    roles: Sequence[str],
+    scores: Scores,
+    messages: Callable[[np.ndarray], tuple[Ragged, Ragged]],
+    per_task: int,
+) -> tuple[Matched, dict[int, Refusal]]:
+    """`_matched` of some groups. Their messages go with it, before those of the next ones come."""
     compared = np.zeros(len(frame), dtype=bool)
     for side in (better, worse):
         compared[[row for rows in side for row in rows]] = True
-    roles = frame["roles"].astype("category").astype(object).tolist()  # each text once, not once a row
     said = Conversations(letters(roles, compared), *messages(compared))
     matched = match(better, worse, scores, said, per_task)
     paired = set(matched.group.tolist())
-    refused = {
+    return matched, {
         number: _refusal(frame, passing[0], failing[0], scores, said)
         for number, (passing, failing) in enumerate(zip(better, worse, strict=True))
         if number not in paired
     }
-    return matched, refused
+
+
+def _cuts(better: Sequence[Sequence[int]], worse: Sequence[Sequence[int]]) -> list[int]:
+    """Where groups are cut into blocks whose messages are read together; groups are never cut."""
+    sizes = np.array([len(rows) + len(others) for rows, others in zip(better, worse, strict=True)], dtype=np.int64)
+    most = max(MOST_AT_ONCE, -(-int(sizes.sum()) // BLOCKS))
+    cuts, held = [0], 0
+    for group, size in enumerate(sizes.tolist()):
+        if held and held + size > most:
+            cuts.append(group)
+            held = 0
+        held += size
+    return [*cuts, len(sizes)]
 
 
 def unfit(frame: pd.DataFrame) -> np.ndarray:
