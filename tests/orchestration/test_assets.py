@@ -1,6 +1,7 @@
 """The assets on an instance of their own: range runs, quarantine, metadata, checks."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from trace_flywheel.curation.depth import seed_set
 from trace_flywheel.lake.quarantine import quarantines
+from trace_flywheel.lake.run_lock import working_on
 from trace_flywheel.lake.store import Lake
 from trace_flywheel.orchestration.definitions import build
 from trace_flywheel.orchestration.headless import Pinned
@@ -77,6 +79,23 @@ def test_a_range_of_partitions_is_one_run(ingested: dg.ExecuteInProcessResult) -
     found = materializations(ingested)
     assert {key for asset, key in found if asset == "graded_traces"} == set(KEYS)
     assert {key for asset, key in found if asset == "rollout_index"} == set(KEYS)
+
+
+def test_a_range_waits_for_who_works_on_one_of_its_folders(tmp_path: Path) -> None:
+    done: list[bool] = []
+
+    def ingest() -> None:
+        done.append(World(tmp_path).run("ingest_job", range_tags(KEYS)).success)
+
+    (tmp_path / "home").mkdir()
+    thread = threading.Thread(target=ingest, daemon=True)
+    with working_on(tmp_path / "home", [KEYS[1]]):
+        thread.start()
+        thread.join(3)
+        assert thread.is_alive()
+        assert Lake(tmp_path / "home").run_ids("graded_traces") == frozenset()
+    thread.join(60)
+    assert done == [True]
 
 
 def test_a_bad_folder_is_quarantined_and_the_range_goes_on(world: World, ingested: dg.ExecuteInProcessResult) -> None:

@@ -1,7 +1,7 @@
 """One writer of a home at a time: an advisory lock on `<home>/lock`, which ends with the process that holds it.
 
-A pass that ingests and publishes holds it alone; single ingestion runs of Dagster share it, because no two of them are
-of one folder. Readers need none: pointers change whole.
+A pass that ingests and publishes holds it alone; ingestion runs of Dagster share it, and each holds the job folders
+that it works on (`run_lock`). Readers need none: pointers change whole.
 
 The file says that somebody writes, until he has ended. Who finds it so and is alone removes what is unfinished: its
 writer was killed, or interrupted while he removed it himself.

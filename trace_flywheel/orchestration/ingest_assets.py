@@ -6,6 +6,7 @@ reason, and its partition's metadata say so. Raw text is never previewed and nev
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import dagster as dg
@@ -16,7 +17,8 @@ from trace_flywheel.flow.expected import CODE
 from trace_flywheel.flow.home import lake_of, shared
 from trace_flywheel.flow.ingest_tasks import GRADED, INDEX, REDACTED
 from trace_flywheel.flow.steps import StepResult
-from trace_flywheel.lake.lock import writing
+from trace_flywheel.lake.lock import held, writing
+from trace_flywheel.lake.run_lock import working_on
 from trace_flywheel.orchestration import helper, metadata
 from trace_flywheel.orchestration.jobs import INGEST_GROUP
 from trace_flywheel.orchestration.once import looks
@@ -80,7 +82,12 @@ def _asset(name: str, step: Step, deps: Sequence[str], kinds: set[str], descript
     )
     def materialize(context: dg.AssetExecutionContext, settings: SettingsResource) -> dg.MaterializeResult[Any]:
         tree = settings.load()
-        with writing(tree.home, shared=True), shared(tree):
+        alone = held(tree.home)  # by the one that has this run made
+        with (
+            writing(tree.home, shared=True),
+            nullcontext() if alone else working_on(tree.home, context.partition_keys),
+            shared(tree),
+        ):
             return _materialize(context, settings, step)
 
     return materialize
