@@ -3,13 +3,16 @@
 import errno
 import gc
 import resource
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import dagster as dg
 import pyarrow as pa
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from tests.flow.conftest import group, trace, write_runs
 from trace_flywheel.cli.main import main
@@ -44,6 +47,34 @@ def test_refresh_tells_in_one_line_what_it_cannot_write(tmp_path: Path) -> None:
     assert len(lines) == 2
     assert "Dagster's history cannot be written (disk I/O error)" in lines[1]
     assert main(words[3:]) == 0
+
+
+def test_a_history_that_takes_no_partitions_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OperationalError("insert", {}, sqlite3.OperationalError("database or disk is full"))
+
+    root = write_runs(tmp_path / "data", {"r1": group("a", (1.0, 0.0), 1)})
+    words = ["refresh", "--root", str(root), "--home", str(tmp_path / "home")]
+    monkeypatch.setattr(dg.DagsterInstance, "add_dynamic_partitions", full)
+    assert main(words) == 1
+    assert "Dagster's history cannot be written (database or disk is full)" in capsys.readouterr().err.splitlines()[-1]
+    monkeypatch.undo()
+    assert main(words) == 0
+
+
+def test_goldens_that_a_read_only_home_cannot_take_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(path: Path, *_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path.with_name(".tmp-x")))
+
+    root = write_runs(tmp_path / "data", {"r1": group("a", (1.0, 0.0), 1)}, [{"task_id": "z"}])
+    monkeypatch.setattr("trace_flywheel.lake.goldens.replace_text", refused)
+    assert main(["refresh", "--root", str(root), "--home", str(tmp_path / "home")]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "home: there are other goldens than it knows, and it cannot be written (Read-only file system)" in said
 
 
 def test_any_command_tells_in_one_line(

@@ -4,6 +4,7 @@ Rollouts stay in the lake when their root is no longer read, and so must the gol
 read again while it is there, and its last known goldens (redacted, as the search wants them) count when it is gone.
 """
 
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,5 +39,14 @@ def known_goldens(home: Path) -> dict[str, KnownFile]:
 
 def remember_goldens(home: Path, known: Mapping[str, KnownFile]) -> None:
     """Make this what the home knows; writes only where something changed."""
-    if known != known_goldens(home):
+    if known == known_goldens(home):
+        return
+    try:
         replace_text(_place(home), msgspec.json.encode(known, order="sorted").decode() + "\n", PRIVATE_FILE)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        raise FlywheelError(
+            f"{home}: there are other goldens than it knows, and it cannot be written ({error.strerror}); mend it or "
+            "give another --home"
+        ) from None

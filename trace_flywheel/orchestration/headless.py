@@ -57,10 +57,14 @@ class Headless:
     def ingest(self, keys: Sequence[str], seen: Seen) -> None:
         """Register and materialise the partitions of these runs, as they were seen."""
         name = runs.name or ""
-        known = set(self._instance.get_dynamic_partitions(name))
-        if new := [key for key in keys if key not in known]:
-            self._instance.add_dynamic_partitions(name, new)
-        for stretch in stretches(self._instance.get_dynamic_partitions(name), set(keys)):
+        try:
+            known = set(self._instance.get_dynamic_partitions(name))
+            if new := [key for key in keys if key not in known]:
+                self._instance.add_dynamic_partitions(name, new)
+            order = self._instance.get_dynamic_partitions(name)
+        except OperationalError as error:
+            raise _unwritable(self._home, error) from None
+        for stretch in stretches(order, set(keys)):
             with looks.known(seen):
                 self._run(ingest_job.name, range_tags(stretch))
 
