@@ -63,6 +63,11 @@ def test_paths_of_the_toml_are_relative_to_its_folder(tmp_path: Path, monkeypatc
         ("[datasets.Bad-Name]", ["datasets.Bad-Name", "lower-case"]),
         ("[datasets.sft]", ["datasets.sft"]),
         ('layouts = ["nope"]', ["layouts.0"]),
+        ("[groups]\neps = inf", ["groups.eps", "finite"]),
+        ("[ingest]\nquiet_seconds = nan", ["ingest.quiet_seconds"]),
+        ("[ingest]\nmax_line_mb = 1e300", ["ingest.max_line_mb", "1000000"]),
+        (f"seed = {10**27}", ["seed", "64 bits"]),
+        (f"[selection]\nmax_per_task = {2**63}", ["selection.max_per_task", "64 bits"]),
     ],
 )
 def test_a_fault_names_the_field_and_the_file(tmp_path: Path, toml: str, says: list[str]) -> None:
@@ -137,4 +142,11 @@ def test_an_unknown_section_in_the_environment_is_refused(monkeypatch):
     with pytest.raises(
         SettingsError, match=r"FLYWHEEL_SELECTON__KEEP_FRACTION: unknown section 'selecton'; known: ing"
     ):
+        load_settings()
+
+
+@pytest.mark.parametrize(("name", "field"), [("ROOTS", "roots"), ("MIX__TARGET", "mix"), ("MIX", "mix")])
+def test_a_variable_that_must_be_json_is_named(monkeypatch: pytest.MonkeyPatch, name: str, field: str) -> None:
+    monkeypatch.setenv(f"FLYWHEEL_{name}", "abc")
+    with pytest.raises(SettingsError, match=f'environment: .*"{field}": must be JSON'):
         load_settings()

@@ -250,3 +250,8 @@ def test_the_prompts_that_a_report_names_are_masked(tmp_path: Path, capsys: pyte
     told = capsys.readouterr().out
     assert "as: Who owns [REDACTED" in told
     assert TOKEN not in told
+
+
+def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["depth", "label", str(tmp_path / "away.jsonl"), "--out", str(tmp_path / "o")]) == 1
+    assert "away.jsonl: no such file; give a file of rows" in capsys.readouterr().err

@@ -87,6 +87,7 @@ def test_each_command_has_a_help_page_and_documented_options(name: str, capsys: 
         ({}, ["--config", "bad.toml"], "bad.toml: not valid TOML"),
         ({"FLYWHEEL_SELECTION__KEEP_FRACTION": "abc"}, [], "selection.keep_fraction"),
         ({"FLYWHEEL_FOO__BAR": "1"}, [], "FLYWHEEL_FOO__BAR"),
+        ({"FLYWHEEL_ROOTS": "jobs"}, [], "roots"),
     ],
 )
 def test_settings_that_make_no_sense_are_wrong_usage(tmp_path, monkeypatch, capsys, environment, words, said) -> None:
@@ -154,3 +155,26 @@ def test_no_python_that_is_started_takes_a_module_of_the_current_folder_for_its_
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     assert cli.main(["--version"]) == 0
     assert os.environ["PYTHONSAFEPATH"] == "1"
+
+
+@pytest.mark.parametrize("words", [["sources", ""], ["refresh", "--root", ""], ["refresh", "--root="], ["convert", ""]])
+def test_an_empty_word_is_wrong_usage_not_the_working_folder(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err.startswith("flywheel: an argument is empty, as of a variable that is not set")
+    assert not list(tmp_path.iterdir())
+
+
+def test_streams_that_the_caller_closed_take_no_files_number(tmp_path: Path) -> None:
+    """Else the first file that a command opens is its standard output."""
+    code = (
+        "import os, sys; from trace_flywheel.cli.main import main; done = main(['sources', sys.argv[1]]); "
+        "os.write(1, b'said'); names = [os.readlink(f'/proc/self/fd/{n}') for n in (0, 1, 2)]; "
+        "sys.exit(done or names != ['/dev/null'] * 3)"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    closed = lambda: [os.close(number) for number in (0, 1, 2)]  # noqa: E731
+    done = subprocess.run(words, check=False, preexec_fn=closed, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0

@@ -16,6 +16,8 @@ from sqlalchemy.exc import OperationalError
 
 from tests.flow.conftest import group, trace, write_runs
 from trace_flywheel.cli.main import main
+from trace_flywheel.cli.refused import refusal
+from trace_flywheel.flow.beside import Beside
 from trace_flywheel.lake.parts import TableFile
 
 PROGRAM = "import sys; from trace_flywheel.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -114,6 +116,10 @@ def test_a_table_that_found_no_room_is_left_in_silence(tmp_path: Path, small_fil
         (BlockingIOError(errno.EAGAIN, "unavailable"), "processes or threads may be started"),
         (RuntimeError("can't start new thread"), "processes or threads may be started"),
         (OSError(errno.EMFILE, "Too many open files"), "files may be open at once"),
+        (OSError(errno.EMFILE, "Too many open files", "/lib/whatever.py"), "files may be open at once"),
+        (MemoryError(), "memory may be had"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory", "python"), "memory may be had"),
+        (ImportError("libarrow.so: failed to map segment from shared object"), "memory may be had"),
     ],
 )
 def test_where_no_more_may_be_started_or_opened_it_is_told_in_one_line(
@@ -125,3 +131,39 @@ def test_where_no_more_may_be_started_or_opened_it_is_told_in_one_line(
     monkeypatch.setattr("trace_flywheel.cli.refresh.refreshed", refused)
     assert main(["refresh", "--root", str(tmp_path), "--home", str(tmp_path / "home")]) == 1
     assert capsys.readouterr().err.startswith(f"flywheel: no more {told} here; what was there before is whole; raise")
+
+
+def test_an_import_that_fails_otherwise_is_no_matter_of_memory() -> None:
+    assert refusal(ImportError("cannot import name 'x'")) is None
+    hidden = ImportError("IMPORTANT: please read this")
+    hidden.__cause__ = ImportError("libgfortran.so: failed to map segment from shared object")
+    assert "memory" in (refusal(hidden) or "")
+
+
+def test_a_process_that_may_not_be_started_ahead_is_no_fault_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Beside, "_new_pool", refused)
+    beside = Beside(tmp_path)
+    beside.start(gc.collect)
+    with pytest.raises(OSError, match="Too many"):
+        beside.call(gc.collect)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of addresses are Linux's")
+def test_libraries_that_find_no_memory_are_told_in_one_line(tmp_path: Path) -> None:
+    limit, program = 150 << 20, [sys.executable, "-m", "trace_flywheel.cli.main"]
+    root = write_runs(tmp_path / "data", {"r1": group("a", (1.0, 0.0), 1)})
+    done = subprocess.run(
+        [*program, "refresh", "--root", str(root), "--home", str(tmp_path / "home")],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("flywheel: no more memory may be had here")
+    assert "Traceback" not in done.stderr

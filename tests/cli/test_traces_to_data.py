@@ -158,3 +158,9 @@ def test_corrections_that_correct_nothing_are_named_with_their_line(
         (1, "a", "superseded"),
         (3, "b", "no_such_turn"),
     ]
+
+
+def test_a_file_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "one.atraj").write_text("{}")
+    assert main(["traces-to-data", str(tmp_path / "one.atraj"), "--out", str(tmp_path / "o")]) == 1
+    assert "one.atraj: is no folder; give" in capsys.readouterr().err

@@ -8,11 +8,11 @@ Exit codes: 0 done, 1 failed (one line on stderr), 2 wrong usage (nothing read, 
 """
 
 import codecs
-import errno
 import importlib
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from trace_flywheel.cli.refused import is_of_memory, refusal
 from trace_flywheel.records.errors import FlywheelError, UsageError
 
 COMMANDS = {
@@ -111,17 +112,9 @@ def flywheel(
     """Finished agent runs in, trustworthy training data out, with lineage from every row to its run and trace."""
 
 
-_NO_ROOM = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
-"""A full disk, a limit on the size of files, a quota: writing tells no file name."""
-
-
-_NO_MORE = (
-    "no more processes or threads may be started here; what was there before is whole; raise the limit (`ulimit -u`, "
-    "or the container's) and try again"
-)
-_NO_FILES = (
-    "no more files may be open at once here; what was there before is whole; raise the limit (`ulimit -n`) and try "
-    "again"
+_EMPTY = re.compile(r"(--[a-z-]+=)?")
+_NAMES_NOTHING = (
+    "an argument is empty, as of a variable that is not set; it names nothing (a full stop is the folder you are in)"
 )
 
 
@@ -132,28 +125,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Every Python that is started from here would else take a module of the current folder, which may be a job folder,
     # for one of its own.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
+    _open_closed_streams()
     _escape_what_stdout_cannot_say()
+    words = sys.argv[1:] if argv is None else argv
+    if any(_EMPTY.fullmatch(word) for word in words):
+        return fail(_NAMES_NOTHING, 2)
     try:
         typer.main.get_command(app).main(args=argv, prog_name="flywheel")
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else 0
     except FlywheelError as error:
         return fail(str(error), 2 if isinstance(error, UsageError) else 1)
-    except OSError as error:
-        if error.filename is not None:
-            return fail(f"{error.filename}: {error.strerror}")
-        if error.errno == errno.EAGAIN:
-            return fail(_NO_MORE)
-        if error.errno in (errno.EMFILE, errno.ENFILE):
-            return fail(_NO_FILES)
-        if error.errno not in _NO_ROOM:
+    except (OSError, RuntimeError, MemoryError, ImportError) as error:
+        told = refusal(error)
+        if told is None:
             raise
-        return fail(f"{error.strerror}: a file found no room; what was there before is whole; make room and try again")
-    except RuntimeError as error:
-        if str(error) != "can't start new thread":
-            raise
-        return fail(_NO_MORE)
+        code = fail(told)
+        if argv is None and is_of_memory(error):
+            os._exit(code)  # taking the process down would ask for more: libraries complain or crash then
+        return code
     return 0
+
+
+def _open_closed_streams() -> None:
+    """What the caller closed is the null device: else the next file that is opened would have its number, and get what
+    a library prints, and whoever asks the stream anything would find None."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - as long as the process
 
 
 def _escape_what_stdout_cannot_say() -> None:

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -74,11 +75,13 @@ class Beside:
         return ProcessPoolExecutor(1, mp_context=context_of(function), initializer=end_with_the_caller)
 
     def start(self, load: Callable[[], None]) -> None:
-        """Have the process there, with what `load` loads, before the first call; nothing is written by it."""
-        with self._starting:
+        """Have the process there, with what `load` loads, before the first call; nothing is written by it.
+        Where the system refuses it, the first call tells."""
+        with self._starting, suppress(OSError, RuntimeError):
             if may_have_children() and not self._killed and self._pool is None:
-                self._pool = self._new_pool(load)
-                self._pool.submit(load)
+                pool = self._new_pool(load)
+                pool.submit(load)
+                self._pool = pool
 
     def close(self) -> None:
         if self._pool is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_settings import SettingsError as UnreadableVariable
 
 from trace_flywheel.settings.section import SettingsError
 from trace_flywheel.settings.toml import TomlSource, config_file
@@ -40,6 +41,14 @@ def _place(file: Path | None, field: list[str], values: Mapping[str, Any]) -> st
     return str(file)
 
 
+def _too_wide(tree: Any, *path: str) -> tuple[str, ...]:
+    """Where a whole number stands that JSON and Parquet cannot hold; TOML has them of any length."""
+    if isinstance(tree, int) and not -(2**63) <= tree < 2**63:
+        return path
+    inner = tree.items() if isinstance(tree, Mapping) else enumerate(tree) if isinstance(tree, tuple | list) else ()
+    return next((wide for name, value in inner if (wide := _too_wide(value, *path, str(name)))), ())
+
+
 def load_settings(config: Path | None = None, **values: Any) -> Settings:
     """The settings in force. `values` (nested plain data) win over everything.
 
@@ -54,6 +63,8 @@ def load_settings(config: Path | None = None, **values: Any) -> Settings:
         raise SettingsError(f"{file}: not valid TOML: {error}") from None
     except (UnicodeDecodeError, OSError) as error:
         raise SettingsError(f"{file}: cannot be read: {error}") from None
+    except UnreadableVariable as error:  # a list or a table that is no JSON; the text names the field
+        raise SettingsError(f"environment: {str(error).split(' from source')[0]}: must be JSON") from None
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
@@ -61,6 +72,10 @@ def load_settings(config: Path | None = None, **values: Any) -> Settings:
         raise SettingsError(f"{where}: {field}: {first['msg']} (got {first.get('input')!r:.80})") from None
     finally:
         TomlSource.file = None
+    if wide := _too_wide(settings.model_dump()):
+        raise SettingsError(
+            f"{_place(file, list(wide), values)}: {'.'.join(wide)}: beyond 64 bits, which nothing holds"
+        )
     for name in settings.datasets:
         if not RECIPE_NAME.fullmatch(name) or name in DEFAULT_RECIPE_NAMES:
             raise SettingsError(

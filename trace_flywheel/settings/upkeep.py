@@ -11,7 +11,7 @@ from trace_flywheel.settings.section import Section
 class Ingest(Section):
     quiet_seconds: float = Field(10.0, ge=0)
     """Seconds without a change before a folder without a job-level marker counts as finished (sensors only)."""
-    max_line_mb: float = Field(64.0, gt=0)
+    max_line_mb: float = Field(64.0, gt=0, le=1_000_000)
     """MB of one JSON line or document; a longer one is dropped as `line_too_long`, never read into memory whole."""
     workers: int = Field(0, ge=0)
     """Processes that read runs, and that finish and check the rows of datasets; 0 means one per core."""

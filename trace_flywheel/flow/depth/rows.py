@@ -47,6 +47,8 @@ class FileRow(msgspec.Struct, frozen=True):
 def rows_of(path: Path, clean: Redactor | None = None) -> Iterator[FileRow]:
     """The rows of a file, streamed, redacted by `clean`. Raises `FlywheelError` with file and line for what is no JSON
     object, and for a row in which a finding cannot be replaced."""
+    if not path.exists():
+        raise FlywheelError(f"{path}: no such file; give a file of rows")
     for line in read_lines(path, path.parent, MAX_LINE_BYTES, lambda data: (data.strip(b"\r"), orjson.loads(data))):
         if isinstance(line, Fault):
             raise FlywheelError(f"{path}{f':{line.line}' if line.line else ''}: {line.reason}: {line.text}")

@@ -48,7 +48,8 @@ class Counts(msgspec.Struct):
 def recordings_below(folder: Path) -> Recordings:
     """Raises `FlywheelError` where the folder is none or holds no recording."""
     if not folder.is_dir():
-        raise FlywheelError(f"{folder}: no such folder; give a folder that holds {SUFFIX} files")
+        what = "is no folder" if folder.exists() else "no such folder"
+        raise FlywheelError(f"{folder}: {what}; give a folder that holds {SUFFIX} files")
     top = place_of(folder)
     run = Run(run_id_of(top.name), "atraj", top, top)
     units = reader("atraj").units(run)
