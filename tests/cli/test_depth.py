@@ -133,7 +133,7 @@ def test_reports_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         ("single=1,single-hop=1", "twice"),
         ("single=0", "above zero"),
         ("single=inf", "no share"),
-        ("", "no depth label"),
+        ("", "an argument is empty"),
     ],
 )
 def test_a_faulty_mix_is_refused_before_anything_is_read(

@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -10,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trace_flywheel.flow.tokens.coverage import token_coverage
 from trace_flywheel.records.fate import Drop
 from trace_flywheel.records.rollout import Rollout
-from trace_flywheel.sources import registry
+from trace_flywheel.redaction.policy import Policy
+from trace_flywheel.redaction.redact import redactor
+from trace_flywheel.sources import benchflow_folders, registry
 from trace_flywheel.sources.discover import (
     RootError,
     discover,
@@ -22,6 +26,7 @@ from trace_flywheel.sources.discover import (
 )
 from trace_flywheel.sources.reader import Folder, ReadOptions, Run, Unit
 from trace_flywheel.sources.run_state import fingerprint, newest_change
+from trace_flywheel.sources.walked import walked
 
 
 def path_of(run_id: str) -> tuple[str, str]:
@@ -365,3 +370,34 @@ def test_what_stands_where_a_file_of_a_run_would_is_told(
     (problem,) = found.problems
     assert problem.path == f"runs/x/{name}"
     assert problem.evidence["text"].startswith(said)
+
+
+@pytest.fixture
+def nested(tmp_path: Path) -> Iterator[Path]:
+    """A run beside folders in folders, deeper than Python calls and longer than a path may be."""
+    root = mark(tmp_path / "jobs" / "run").parent
+    bottom = root / "deep"
+    bottom.mkdir()
+    handle = os.open(bottom, os.O_RDONLY)
+    for _ in range(2_500):
+        os.mkdir("d", dir_fd=handle)
+        inner = os.open("d", os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    os.close(handle)
+    yield root
+    subprocess.run(["rm", "-rf", str(bottom)], check=False)
+
+
+def test_folders_nested_too_deeply_are_told_and_harm_no_other(nested: Path) -> None:
+    found = discover([nested])
+    assert [run.run_id for run in found.runs] == ["jobs/run"]
+    assert [(problem.reason, problem.evidence["text"]) for problem in found.problems] == [
+        ("unreadable_file", "File name too long")
+    ]
+
+
+def test_walks_over_a_users_folders_do_not_call_themselves(nested: Path) -> None:
+    assert sum(1 for _ in walked(nested)) > 1_500
+    assert list(benchflow_folders.trials(nested)) == []
+    assert token_coverage(nested, redactor(Policy()), ReadOptions()).rollouts == 0

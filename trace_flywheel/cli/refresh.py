@@ -4,7 +4,6 @@ Where nothing is new and every dataset is up to date, nothing runs and Dagster i
 """
 
 import json
-import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -66,7 +65,9 @@ def _start_server(home: Path, roots: Iterable[Path]) -> None:
 
 def _holds_much(roots: Iterable[Path]) -> bool:
     """Whether it is so likely that processes will be needed that the server they come from may start."""
-    files = (Path(folder, name) for root in roots for folder, _, names in os.walk(root) for name in names)
+    from trace_flywheel.sources.walked import walked
+
+    files = (Path(folder, name) for root in roots for folder, _, names in walked(root) for name in names)
     size = 0
     for path in islice(files, MANY_FILES):
         with suppress(OSError):  # whoever reads it tells

@@ -4,7 +4,6 @@ Partitions of runs are `rewrite`'s. Each of these may be done again: what is gon
 """
 
 import json
-import os
 import shutil
 from collections.abc import Collection, Iterator, Sequence, Set
 from pathlib import Path
@@ -26,6 +25,7 @@ from trace_flywheel.records.canonical import sha256_hex
 from trace_flywheel.records.errors import FlywheelError
 from trace_flywheel.records.grading import Withdrawal
 from trace_flywheel.settings import DATASET_CORPUS, Settings
+from trace_flywheel.sources.walked import walked
 
 NEEDS_GRADING = "needs_grading.jsonl"
 DAGSTER, SEARCHED = "dagster", frozenset({*STEPS, "datasets"})
@@ -184,7 +184,7 @@ def still_holding(lake: Lake, settings: Settings, value: str) -> tuple[Path, ...
 def _walk(lake: Lake, settings: Settings, without: Collection[str]) -> Iterator[tuple[str, list[str], list[str]]]:
     """`os.walk` over the home, without folders of these names two levels down, and without the roots."""
     roots = {str(root.resolve()) for root in roots_in_force(settings)}
-    for folder, folders, files in os.walk(lake.home):
+    for folder, folders, files in walked(lake.home):
         if Path(folder) in (lake.home, lake.root):
             folders[:] = [name for name in folders if name not in without]
         folders[:] = sorted(name for name in folders if str(Path(folder, name).resolve()) not in roots)

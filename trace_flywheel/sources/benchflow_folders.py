@@ -109,12 +109,11 @@ def holds_trials(folder: Folder) -> bool:
 
 def trials(path: Path) -> Iterator[Path]:
     """The trial folders of a job (or the trial that the folder is), at any depth, sorted by path."""
-    held = listing(path)
-    if is_trial(path, held):
-        yield path
-        return
-    if "solver.json" in held.others:
-        return
-    for name in held.folders:
-        if not name.startswith("."):
-            yield from trials(path / name)
+    waiting = [path]
+    while waiting:
+        path = waiting.pop()
+        held = listing(path)
+        if is_trial(path, held):
+            yield path
+        elif "solver.json" not in held.others:
+            waiting += [path / name for name in reversed(held.folders) if not name.startswith(".")]

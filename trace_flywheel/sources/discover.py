@@ -168,14 +168,20 @@ def _below(label: str, root: Path, top: Folder, states: dict[str, RunState]) -> 
     waiting = [(run_id_of(label), top)]
     while waiting:
         run_id, folder = waiting.pop()
-        claim = claim_of(folder)
+        try:
+            claim, home = claim_of(folder), is_home(folder.path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:  # a path that is too long for the system, say
+            yield _problem(label, root, folder.path, "unreadable_file", error.strerror or type(error).__name__)
+            continue
         if claim is not None:
             if claim.state is not None:
                 states[run_id] = claim.state
             yield Run(run_id, claim.reader.format, root, folder.path, claim.finished)
             continue
         own: frozenset[str] = frozenset()
-        if is_home(folder.path):
+        if home:
             if folder.path != root:
                 continue
             own = HOME_FOLDERS

@@ -15,6 +15,7 @@ import msgspec
 
 from trace_flywheel.records.fate import Drop, Stage
 from trace_flywheel.records.rollout import Rollout, Verdict
+from trace_flywheel.sources.walked import walked
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
@@ -139,7 +140,7 @@ def noting_surrogates(rollout: Rollout, count: int) -> Rollout:
 def files_below(folder: Path, links: bool = False, folders: tuple[str, ...] = ()) -> Iterator[Path]:
     """Every file below a folder, hidden ones apart, in no particular order; links only where asked for, and so are
     folders with these endings, which stand where a file should."""
-    for top, below, files in os.walk(folder):
+    for top, below, files in walked(folder):
         below[:] = [name for name in below if not name.startswith(".")]
         yield from (Path(top, name) for name in below if name.endswith(folders))
         for name in files:

@@ -14,6 +14,7 @@ from trace_flywheel.redaction.redact import Redactor
 from trace_flywheel.sources import benchflow_folders as folders
 from trace_flywheel.sources.jsonl import Fault
 from trace_flywheel.sources.reader import ReadOptions, printable
+from trace_flywheel.sources.walked import walked
 
 
 def token_coverage(path: Path, redactor: Redactor, options: ReadOptions) -> CoverageReport:
@@ -21,7 +22,7 @@ def token_coverage(path: Path, redactor: Redactor, options: ReadOptions) -> Cove
     if not path.exists():
         raise FileNotFoundError(path)
     root = path.resolve()
-    found = sorted({file.parent for file in root.rglob(folders.RESULT)})
+    found = sorted(Path(top) for top, below, files in walked(root) if folders.RESULT in (*below, *files))
     told = [redactor.masked_record(_told(root, trial, redactor, options)) for trial in found]
     return CoverageReport(len(told), sum(bool(one["training_grade"]) for one in told), told)
 
