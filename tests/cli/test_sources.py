@@ -1,6 +1,7 @@
 """What would be read is listed, what could not be is named, and nothing is written."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,16 @@ def test_a_bad_row_is_told_with_its_number(tmp_path, capsys):
     assert "runs/r1/results.json: unknown_shape: row 2: reward_vector is an object" in capsys.readouterr().out
     assert main(["convert", str(root), "--out", str(tmp_path / "rows.jsonl")]) == 0
     assert "runs/r1/results.json:2: unknown_shape (reward_vector" in capsys.readouterr().err
+
+
+def test_a_narrow_terminal_folds_run_ids_and_cuts_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"{'folder' * 15}-{end}" for end in ("one", "two")]
+    write_runs(tmp_path, {name: [trace("a", "b", 1.0, 1)] for name in names})
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(["sources", str(tmp_path)]) == 0
+    shown = "".join(line[:40].strip() for line in capsys.readouterr().out.splitlines())
+    assert "\u2026" not in shown
+    assert all(name in shown for name in names)

@@ -22,9 +22,10 @@ def sources(
         return
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("run", "format", "finished", "rollouts", "problems", box=None)
+    # Two runs that are cut after their common folder are told apart by nobody.
+    table = Table(Column("run", overflow="fold"), "format", "finished", "rollouts", "problems", box=None)
     for run in document["runs"]:
         problems = ", ".join(f"{reason} {count}" for reason, count in run["problems"].items())
         table.add_row(
