@@ -13,8 +13,10 @@ import io
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -126,6 +128,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # for one of its own.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     _open_closed_streams()
+    if argv is None:
+        _end_in_order()
     _escape_what_stdout_cannot_say()
     words = sys.argv[1:] if argv is None else argv
     if any(_EMPTY.fullmatch(word) for word in words):
@@ -145,6 +149,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             os._exit(code)  # taking the process down would ask for more: libraries complain or crash then
         return code
     return 0
+
+
+def _end_in_order() -> None:
+    """A scheduler's SIGTERM and a terminal that closes interrupt as Ctrl-C does, at any moment, so that what is half
+    made is taken back; where they are ignored (`nohup`) they stay so."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _open_closed_streams() -> None:

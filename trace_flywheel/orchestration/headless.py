@@ -111,8 +111,8 @@ def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, Serializ
 
 @contextmanager
 def _signals() -> Iterator[Callable[[], bool]]:
-    """Whether SIGINT or SIGTERM has come since the block began. Dagster takes one for an error of the step at work or
-    of the run, and forgets one that comes after the last step; Python tells of each here, whoever handles it."""
+    """Whether SIGINT, SIGTERM or SIGHUP has come since the block began. Dagster takes one for an error of the step at
+    work or of the run, and forgets one that comes after the last step; Python tells of each here, whoever takes it."""
     if threading.current_thread() is not threading.main_thread():  # where no signal arrives
         yield lambda: False
         return
@@ -121,7 +121,7 @@ def _signals() -> Iterator[Callable[[], bool]]:
 
     def came() -> bool:
         with suppress(BlockingIOError):
-            return bool({signal.SIGINT, signal.SIGTERM} & set(os.read(reading, 4096)))
+            return bool({signal.SIGINT, signal.SIGTERM, signal.SIGHUP} & set(os.read(reading, 4096)))
         return False
 
     try:
