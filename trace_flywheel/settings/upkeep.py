@@ -12,7 +12,8 @@ class Ingest(Section):
     quiet_seconds: float = Field(10.0, ge=0)
     """Seconds without a change before a folder without a job-level marker counts as finished (sensors only)."""
     max_line_mb: float = Field(64.0, gt=0, le=1_000_000)
-    """MB of one JSON line or document; a longer one is dropped as `line_too_long`, never read into memory whole."""
+    """MB of one JSON line or document; a longer one is dropped as `line_too_long`, never read into memory whole, and so
+    is one of more than two million values, which would take fifty times its bytes."""
     workers: int = Field(0, ge=0)
     """Processes that read runs, and that finish and check the rows of datasets; 0 means one per core."""
     quarantine_after: PositiveInt = 3
