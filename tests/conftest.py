@@ -24,6 +24,8 @@ hypothesis_settings.register_profile(
     max_examples=int(os.environ.get("HARDEN_EXAMPLES", "1000")),
 )
 hypothesis_settings.load_profile("flywheel")
+# `cli.main`, called in a test, would set it for all programs that later tests start; said here, it stays as it is.
+os.environ.setdefault("PYTHONSAFEPATH", "")
 
 
 def missing(reason: str) -> None:

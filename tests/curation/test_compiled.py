@@ -233,7 +233,6 @@ def test_a_changed_loop_in_another_file_changes_the_loops_that_call_it(tmp_path:
     (tmp_path / "outer.py").write_text(OUTER)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     environment.pop("NUMBA_CACHE_DIR", None)
-    environment.pop("PYTHONSAFEPATH", None)  # `cli.main` sets it, and the loops stand beside the script
     for second, (factor, both) in enumerate(((10, b"31"), (20, b"61"), (20, b"61"))):
         (tmp_path / "inner.py").write_text(INNER.format(factor=factor))
         os.utime(tmp_path / "inner.py", (second, second))  # Python itself takes one of the same second for unchanged

@@ -72,7 +72,7 @@ def test_lines_keep_their_bytes_and_crlf_is_no_trap(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("{}\n[1]\n", ":2: a row is"), ("{}\n{\n", ":2: bad_json"), (None, "unreadable")]
+    ("text", "says"), [("{}\n[1]\n", ":2: a row is"), ("{}\n{\n", ":2: bad_json"), (None, "no such file")]
 )
 def test_a_line_that_is_no_row(tmp_path: Path, text: str | None, says: str) -> None:
     path = tmp_path / "rows.jsonl"
