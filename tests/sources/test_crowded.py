@@ -1,45 +1,45 @@
-"""Text that would become far more than its bytes is refused by the number of its values, before it is decoded."""
+"""Text that would become far more than its bytes is refused before it is decoded, by its lists and objects."""
 
 import json
 import time
 from pathlib import Path
 
-import orjson
 import pytest
 
 from trace_flywheel.sources import arrays, crowded
 from trace_flywheel.sources.arrays import read_elements
-from trace_flywheel.sources.crowded import MOST_VALUES, values_beyond
+from trace_flywheel.sources.crowded import MOST, nested_beyond
 from trace_flywheel.sources.jsonl import Document, Fault, read_document, read_lines
 
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crowded, "MOST_VALUES", 10)
+    monkeypatch.setattr(crowded, "MOST", 10)
 
 
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("[1,2,3,4,5,6,7,8,9,0]", 0),  # nine commas and a bracket
-        ("[1,2,3,4,5,6,7,8,9,0,1]", 11),
-        ('{"a":[],"b":[],"c":[],"d":[],"e":[],"f":[]}', 12),
-        ('["a,b,c,d,e,f","g,h,i,j,k,l"]', 0),  # five in each string
-        ('["a,b,c,d,e,f,g,h,i,j,k,l"]', 11),
-        ('{"arguments":"[[],[],[],[],[],[]]"}', 12),
-        ('["quoted \\" , and \\\\",",,,,,,,,,"]', 0),
+        ("[[],[],[],[],[],[],[],[],[]]", 0),  # ten
+        ("[[],[],[],[],[],[],[],[],[],[]]", 11),
+        ('{"a":{"b":[[],[],[],[],[],[],[],[],[]]}}', 12),
+        ("[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]", 0),
+        ('["[[[[[","[[[[[","{{{{{"]', 0),  # five in each string
+        ('["[{[{[{[{[{[{"]', 12),
+        ('{"arguments":"[[],[],[],[],[],[],[],[],[],[],[]]"}', 12),
+        ('["quoted \\" [ and \\\\",[[[[[[[[[]]]]]]]]]]', 0),
         (" " * 30, 0),
     ],
 )
-def test_values_outside_of_strings_and_in_each_of_them(text: str, found: int) -> None:
-    assert values_beyond(text.encode()) == found
+def test_lists_and_objects_outside_of_strings_and_in_each_of_them(text: str, found: int) -> None:
+    assert nested_beyond(text.encode()) == found
 
 
 @pytest.mark.usefixtures("few")
 def test_a_string_that_never_ends_takes_no_longer_than_its_length() -> None:
     started = time.process_time()
-    values_beyond(b"[" * 20 + b'"' + b"ab," * 300_000)
+    nested_beyond(b"[" * 20 + b'"' + b"ab[" * 300_000)
     assert time.process_time() - started < 5
 
 
@@ -52,7 +52,7 @@ def test_a_line_a_document_and_an_element_are_refused_and_others_read(tmp_path: 
     assert (good.value, last.value) == ({"a": 1}, {"a": 1})
     assert isinstance(fault, Fault)
     assert (fault.reason, fault.line) == ("line_too_long", 2)
-    assert fault.text == "40 values in one line or document; the limit is 2000000"
+    assert fault.text == "21 lists and objects in one line or document; the limit is 1500000"
     document = tmp_path / "document.json"
     document.write_text(crowd)
     refused = read_document(document, tmp_path, 1_000)
@@ -79,8 +79,11 @@ def test_a_long_element_is_refused_before_it_is_scanned(tmp_path: Path, monkeypa
     assert told.text.startswith("row 1 has about ")
 
 
-def test_what_conversations_hold_is_far_below_the_limit() -> None:
-    table = "\n".join(",".join(map(str, range(20))) for _ in range(90_000))  # of 5 MB, as a tool might give it
-    message = {"role": "tool", "tool_call_id": "c", "content": table}
-    assert values_beyond(orjson.dumps({"messages": [message] * 8})) == 0
-    assert values_beyond(b"[" + b"[]," * MOST_VALUES + b"[]]") == 2 * MOST_VALUES + 2
+def test_what_recordings_hold_is_not_refused() -> None:
+    """Tokens by the million with a log-probability each, and those of a long answer with the twenty likeliest."""
+    tokens = b'{"token_ids":[' + b"101," * 2_000_000 + b'1],"logprobs":[' + b"-0.25," * 2_000_000 + b"0]}"
+    assert nested_beyond(tokens) == 0
+    likely = b",".join([b'{"token":"ab","logprob":-0.5,"bytes":[97,98]}'] * 20)
+    told = b'{"token":"ab","logprob":-0.5,"bytes":[97,98],"top_logprobs":[' + likely + b"]}"
+    assert nested_beyond(b'{"content":[' + b",".join([told] * 30_000) + b"]}") == 0
+    assert nested_beyond(b"[" + b"[]," * MOST + b"[]]") == MOST + 2

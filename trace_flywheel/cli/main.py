@@ -16,7 +16,6 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -156,11 +155,7 @@ def _end_in_order() -> None:
     made is taken back; where they are ignored (`nohup`) they stay so."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _interrupt)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+            signal.signal(number, signal.default_int_handler)
 
 
 def _open_closed_streams() -> None:

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import time
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -51,7 +50,6 @@ def _serve(command: list[str], environment: dict[str, str], port: int, home: str
     # A shell that starts us in the background ignores SIGINT for us, and a child inherits that: Dagster could then
     # only be killed. A handler of our own is reset to the default in the child.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, _interrupt)
     # A session of its own: Ctrl-C reaches it through us, once, and Dagster's orderly end is not interrupted.
     child = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
@@ -64,13 +62,9 @@ def _serve(command: list[str], environment: dict[str, str], port: int, home: str
         return _stop(child)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def _stop(child: subprocess.Popen[bytes]) -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     child.send_signal(signal.SIGINT)
     try:
         child.wait(STOP_SECONDS)

@@ -13,7 +13,7 @@ class Ingest(Section):
     """Seconds without a change before a folder without a job-level marker counts as finished (sensors only)."""
     max_line_mb: float = Field(64.0, gt=0, le=1_000_000)
     """MB of one JSON line or document; a longer one is dropped as `line_too_long`, never read into memory whole, and so
-    is one of more than two million values, which would take fifty times its bytes."""
+    is one of more than 1.5 million lists and objects, which would take fifty times its bytes."""
     workers: int = Field(0, ge=0)
     """Processes that read runs, and that finish and check the rows of datasets; 0 means one per core."""
     quarantine_after: PositiveInt = 3

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from trace_flywheel.sources.crowded import MOST_VALUES, values_beyond
+from trace_flywheel.sources.crowded import MOST, nested_beyond
 from trace_flywheel.sources.jsonl import BLOCK_BYTES, BOM, Fault, Line, decode_json
 from trace_flywheel.sources.regular_file import open_regular
 
@@ -81,8 +81,8 @@ def _elements(blocks: Iterator[str], max_bytes: int) -> Iterator[Line | Fault]:
             yield Fault("bad_json", f"row {number}: the file ends in it", torn=True)
             return
         text, position, wanted = text[position:] + "".join(more), 0, wanted * 2
-        if values := values_beyond(text.encode(errors="surrogateescape")):  # before it is scanned
-            yield Fault("line_too_long", f"row {number} has about {values} values; the limit is {MOST_VALUES}")
+        if nested := nested_beyond(text.encode(errors="surrogateescape")):  # before it is scanned
+            yield Fault("line_too_long", f"row {number} has about {nested} lists and objects; the limit is {MOST}")
             return
 
 

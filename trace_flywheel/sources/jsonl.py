@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from trace_flywheel.sources.crowded import MOST_VALUES, values_beyond
+from trace_flywheel.sources.crowded import MOST, nested_beyond
 from trace_flywheel.sources.regular_file import open_regular
 
 BLOCK_BYTES = 1 << 20
@@ -198,8 +198,8 @@ def peek(path: Path, root: Path, size: int) -> bytes:
 
 def decode_json(data: bytes, decode: Decode | None = None) -> tuple[Any, int] | Fault:
     """The value and the number of lone surrogates replaced, or what is wrong with the bytes."""
-    if values := values_beyond(data):
-        return Fault("line_too_long", f"{values} values in one line or document; the limit is {MOST_VALUES}")
+    if nested := nested_beyond(data):
+        return Fault("line_too_long", f"{nested} lists and objects in one line or document; the limit is {MOST}")
     try:
         return (decode or orjson.loads)(data), 0
     except (ValueError, RecursionError) as error:
